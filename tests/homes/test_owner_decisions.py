@@ -315,7 +315,7 @@ def test_the_review_says_that_a_consumer_with_its_own_curator_reads_every_row(ow
 def test_a_curator_that_is_pinned_and_not_allowed_is_refused(tmp_path: Path) -> None:
     with opened(make_owner(tmp_path, curators=["hub"])) as owner:
         assert invite(owner, terms()).state == "invited"
-        assert owner.judge(terms()).reasons == ("curator curator is not among the curators that owner.yaml allows",)
+        assert owner.judge(terms()).reasons == ("curator curator is not allowed by owner.yaml",)
         assert status(owner) == "the curator's card is not allowed by owner.yaml, or pinned for another role"
 
 

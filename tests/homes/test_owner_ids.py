@@ -82,7 +82,8 @@ def test_all_that_takes_all_rows_to_know_takes_one_reading(owner: Owner, monkeyp
 
     monkeypatch.setattr(Source, "blocks", counting)
     data = owner.registry.get("people")
-    with data.opened(RUN, smallest_group=2, key=owner.home.sampling_key()) as data_of_run:
+    with data.open_source() as source:
+        data_of_run = data.guarded(source, RUN, smallest_group=2, key=owner.home.sampling_key())
         assert len(read) == 1
         assert "patient" in read[0]
         assert (

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from home_world import CANARY, SCHEMA, make_owner, opened, rows_text, terms
 
-from likeset.errors import InvalidArgument
 from likeset.homes.owner import Owner
 from likeset.homes.review import rehearse
 from likeset.protocol.terms import Terms
@@ -67,13 +66,6 @@ def test_small_groups_are_counted_among_kept_rows(owner: Owner, tmp_path: Path) 
     (tmp_path / "people.csv").write_text("\n".join(["age,dose,sex,ill,patient", *rows]) + "\n")
     data = owner.registry.get("people")
     for smallest, withheld in ((2, 0), (3, 2)):
-        with data.opened(RUN, smallest_group=smallest, key=owner.home.sampling_key()) as data_of_run:
+        with data.open_source() as source:
+            data_of_run = data.guarded(source, RUN, smallest_group=smallest, key=owner.home.sampling_key())
             assert (data_of_run.withheld, data_of_run.scan.row_count) == (withheld, 12 - withheld)
-
-
-def test_without_a_key_nothing_is_opened(owner: Owner) -> None:
-    with (
-        pytest.raises(InvalidArgument, match="keep_key: "),
-        owner.registry.get("people").opened(RUN, smallest_group=1),
-    ):
-        pass

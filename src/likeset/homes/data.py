@@ -4,7 +4,6 @@ import hashlib
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -155,7 +154,6 @@ class OpenedData:
     row_count: int  # how many rows there are in all
     withheld: int  # how many of them are not offered, because of small groups
     too_long: int  # how many have a cell that is longer than the schema declares: rows of no run
-    declared: DeclaredRecords  # what its records look like
     fingerprint: str  # stays the same as long as the data, the schema and the group size do
 
 
@@ -173,16 +171,11 @@ class DataSet:
             return open_source(self.source)
         return open_source("sql:" + self.mapping.query(self.source), name=f"data set {self.name}, mapped")
 
-    @contextmanager
-    def opened(self, terms: Terms, *, smallest_group: int, key: int | None = None) -> Iterator[OpenedData]:
-        with self.open_source() as source:
-            yield self.guarded(source, terms, smallest_group=smallest_group, key=key)
-
     def keep_key(self, key: int) -> int:
         """The secret that decides which rows of an id take part: the same in every run with this data set."""
         return keep_key(key, f"data/{self.name}")
 
-    def guarded(self, source: Source, terms: Terms, *, smallest_group: int, key: int | None = None) -> OpenedData:
+    def guarded(self, source: Source, terms: Terms, *, smallest_group: int, key: int) -> OpenedData:
         """The rows of its source as a run may see them: without small groups, and in ``sealed`` without too long rows.
 
         All rows are read once; twice where the schema keeps a few rows of each id and small groups are left out, since
@@ -191,12 +184,12 @@ class DataSet:
         labelled, sealed = self.schema.label_column in terms.columns, terms.protocol == "sealed"
         every = SourceScan(source, self.schema, labelled=labelled)
         groups = SmallGroups(self.schema, smallest=smallest_group, labelled=labelled)
-        drawing = foreseen_sample(terms.run, key) if sealed and key is not None else None
+        drawing = foreseen_sample(terms.run, key) if sealed else None
         seen = every.first_pass(
             *([groups] if self.schema.keep is None else []),
             sample=drawing,
             without_too_long=sealed,
-            keep_key=None if key is None or self.schema.keep is None else self.keep_key(key),
+            keep_key=None if self.schema.keep is None else self.keep_key(key),
         )
         check_most_rows(seen.most_rows, source, self.schema)
         rare = rare_among(groups, source, seen.kept)
@@ -212,7 +205,6 @@ class DataSet:
             row_count=seen.row_count,
             withheld=len(rare),
             too_long=len(seen.too_long),
-            declared=self.declared,
             fingerprint=fingerprint,
         )
 

@@ -144,8 +144,6 @@ def spent_by_run(ledger: Ledger, *, run: str = "") -> list[dict[str, Any]]:
 
 # Cards of a run.
 
-_PLURALS: dict[Role, str] = {"curator": "curators", "witness": "witnesses"}  # consumers' names are in the terms
-
 
 @dataclass(frozen=True, slots=True)
 class AskingCard:
@@ -170,20 +168,20 @@ class AskingCard:
 
 
 def asking_cards(policy: Policy, name: str, terms: Terms, pins: Pins) -> tuple[AskingCard, ...]:
-    names = must_know(terms, name)
-    return tuple(_asking_card(policy, role, party, terms.cards[party], pins) for role, party in names.items())
-
-
-def _asking_card(policy: Policy, role: Role, name: str, fingerprint: str, pins: Pins) -> AskingCard:
-    pin = pins.by_fingerprint(fingerprint)
-    fault = pins.fault(role, fingerprint)
-    if pin is None:
-        return AskingCard(role, name if role == "consumer" else "", fingerprint, "not pinned", "", fault)
-    if not fault and role in _PLURALS:
-        allowed: tuple[str, ...] = getattr(policy, _PLURALS[role])
-        if not any(fnmatchcase(pin.card.name, pattern) for pattern in allowed):
-            fault = f"{role} {pin.card.name} is not among the {_PLURALS[role]} that owner.yaml allows"
-    return AskingCard(role, pin.card.name, fingerprint, pin.state, pin.at, fault, pin.introduced_by, pin.belongs_to)
+    # The policy names consumers as the terms do, and the others by their cards.
+    patterns = {"curator": policy.curators, "witness": policy.witnesses}
+    cards = []
+    for role, party in must_know(terms, name).items():
+        fingerprint = terms.cards[party]
+        pin, fault = pins.by_fingerprint(fingerprint), pins.fault(role, fingerprint)
+        if pin is None:
+            cards.append(AskingCard(role, party if role == "consumer" else "", fingerprint, "not pinned", "", fault))
+            continue
+        known = pin.card.name
+        if not fault and not any(fnmatchcase(known, pattern) for pattern in patterns.get(role, ("*",))):
+            fault = f"{role} {known} is not allowed by owner.yaml"
+        cards.append(AskingCard(role, known, fingerprint, pin.state, pin.at, fault, pin.introduced_by, pin.belongs_to))
+    return tuple(cards)
 
 
 class Owner(RoleHandler):
@@ -497,7 +495,7 @@ class Owner(RoleHandler):
                 self.name,
                 scan=opened.scan,
                 key=key,
-                declared=opened.declared,
+                declared=data.declared,
                 secret=None if run.terms.split is None else self.home.secret,
             )
             return party, stack.pop_all()

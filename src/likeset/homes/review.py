@@ -3,7 +3,6 @@
 import hashlib
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -85,8 +84,7 @@ def register(
 def remove(owner: Owner, name: str, *, by: str) -> None:
     """Forget a data set that no run uses; its rows stay where they are."""
     owner.registry.get(name)
-    used = _used_by(owner, name)
-    if used:
+    if used := _used_by(owner, name):
         raise InvalidArgument("data set", name, f"is used by {', '.join(used[:5])}; withdraw from these runs first")
     owner.home.note("data", name, removed=True, by=by)
     owner.registry.remove(name)
@@ -97,18 +95,20 @@ def listed_data(owner: Owner) -> list[dict[str, Any]]:
 
 
 def _listed(owner: Owner, data: DataSet) -> dict[str, Any]:
-    declared, label = data.schema.declaration.columns, data.schema.label_column
     return {
         "data": data.name,
         "source": without_secrets(data.source),
         "schema": data.schema.digest,
-        "columns": {
-            name: "label" if name == label else str(declared[name].kind) for name in data.schema.record_columns
-        },
+        "columns": _kinds(data.schema),
         "mapped": data.mapping is not None,
         "suspected_identifiers": documents_of(identifying_columns(data.schema)),
         "used_by": _used_by(owner, data.name),
     }
+
+
+def _kinds(schema: Schema) -> dict[str, str]:
+    declared, label = schema.declaration.columns, schema.label_column
+    return {name: "label" if name == label else str(declared[name].kind) for name in schema.record_columns}
 
 
 def _used_by(owner: Owner, name: str) -> list[str]:
@@ -252,11 +252,7 @@ def budget_overview(owner: Owner) -> dict[str, Any]:
     """
     policy = owner.policy
     accounts = accounts_under(owner.ledger, owner.name, policy, path=owner.home.policy_file)
-    spent = {
-        "epsilon": sum(account.epsilon or 0.0 for account in accounts),
-        "rows": sum(account.rows for account in accounts),
-        "readable": sum(account.readable for account in accounts),
-    }
+    spent = {name: sum(getattr(account, name) or 0 for account in accounts) for name in BUDGETS}
     limits = _limits_of(policy)
     return {
         **{name: {"spent": spent[name], "limit": limits[name]} for name in BUDGETS},
@@ -271,11 +267,8 @@ def budget_overview(owner: Owner) -> dict[str, Any]:
 
 def _limits_of(policy: Policy) -> dict[str, float]:
     total = policy.total
-    return {
-        "epsilon": total.epsilon,
-        "rows": total.rows,
-        "readable": total.rows if total.readable is None else total.readable,
-    }
+    readable = total.rows if total.readable is None else total.readable
+    return {"epsilon": total.epsilon, "rows": total.rows, "readable": readable}
 
 
 def budgets_of_run(policy: Policy, accounts: Accounts) -> dict[str, dict[str, float | None]]:
@@ -362,11 +355,6 @@ class OutLetter:
     @property
     def sent(self) -> bool:
         return is_sent(self.row)
-
-    @property
-    def file_name(self) -> str:
-        run, held_back = re.sub(r"[^A-Za-z0-9.-]", "_", self.run), "" if self.sent else "-held-back"
-        return f"{run}-{self.row.id:06d}-{self.row.kind}{held_back}.bin"
 
     def document(self) -> dict[str, Any]:
         row = self.row
@@ -684,20 +672,14 @@ def _columns(
     terms: Terms, schema: Schema | None, identifying: Sequence[ColumnWarning]
 ) -> tuple[tuple[str, str, str], ...]:
     why = {warning.column: warning.why for warning in identifying}
-    kinds: dict[str, str] = {}
-    if schema is not None:
-        kinds = {name: str(column.kind) for name, column in schema.declaration.columns.items()}
-        kinds |= {schema.label_column: "label"} if schema.label_column else {}
+    kinds = {} if schema is None else _kinds(schema)
     return tuple((name, kinds.get(name, ""), why.get(name, "")) for name in terms.columns)
 
 
 def _history(past: Sequence[dict[str, Any]]) -> str:
-    if not past:
-        return "Nothing: it never asked here."
-    rows, last = sum(run["rows"] for run in past), past[0]
-    refused = sum(run["what"] == "denied" for run in past)
-    words = f"{len(past):,} other run{'' if len(past) == 1 else 's'}, {refused:,} of them denied; {rows:,} rows left."
-    return f"{words} The last one was {_short(last['run'])}, {last['what']}, {last['at'][:10]}."
+    what = Counter(run["what"] for run in past)
+    listed = ", ".join(f"{count:,} {outcome}" for outcome, count in what.items())
+    return f"Other runs: {listed or 'none'}; {sum(run['rows'] for run in past):,} rows left."
 
 
 def _identifying_columns(terms: Terms, schema: Schema | None) -> tuple[ColumnWarning, ...]:
@@ -805,10 +787,11 @@ def rehearse(owner: Owner, terms: Terms, *, data: str = "") -> Rehearsal:
     data_set = owner.data_for(terms, data=data or ("" if run is None else run.data))
     basis, values, used = _release(owner, run, terms)
     key = owner.home.sampling_key()
-    with data_set.opened(terms, smallest_group=smallest, key=key) as opened:
+    with data_set.open_source() as source:
+        opened = data_set.guarded(source, terms, smallest_group=smallest, key=key)
         secret = None if terms.split is None else owner.home.secret
         kind = OWNERS[used.kind]
-        party = kind(used, owner.name, scan=opened.scan, key=key, declared=opened.declared, secret=secret)
+        party = kind(used, owner.name, scan=opened.scan, key=key, declared=data_set.declared, secret=secret)
         replies = [reply for call in _calls(used, values) for reply in _said(party, call)]
         leaving = tuple(reply.data for reply in replies if rows_in([reply]))
         return Rehearsal(

@@ -389,7 +389,7 @@ def _save_messages(letters: "list[review.OutLetter]", folder: Path) -> None:
     for letter in letters:
         try:
             if letter.message is not None:
-                keep_private_bytes(folder / letter.file_name, letter.message)
+                keep_private_bytes(folder / f"{letter.row.id:06d}-{letter.row.kind}.bin", letter.message)
         except OSError as error:
             raise InvalidArgument("--save", folder, f"cannot be written: {error.strerror}") from error
 

@@ -1,9 +1,9 @@
 """``likeset run``: the consumer's side of runs between organisations."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -277,18 +277,6 @@ def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     emit(document, as_json=as_json, notes=notes)
 
 
-def _result_of(consumer: "consumers.Consumer", finished: "home_runs.Run") -> tuple[dict[str, Any], str]:
-    folder = consumer.folder(finished.name)
-    return runs.published(consumer, finished, render=render), str(folder.result / "report.html")
-
-
-def _show_result(result: Mapping[str, Any], folder: "consumers.RunFolder") -> None:
-    screens.show_result(result)
-    if owed := words.owed_in_words(result):
-        stdout.print(f"\n{literal(owed)}", soft_wrap=True)
-    stdout.print(f"\nEverything is in [bold]{literal(str(folder.result))}[/].", soft_wrap=True)
-
-
 @run.command()
 def report(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """Show the result of a finished run: distance, contributions, guarantees, and the path of the report.
@@ -296,9 +284,15 @@ def report(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     Example: `likeset run report sepsis-2026-07 --home clinic`
     """
     with opened_consumer(home) as consumer:
-        result, page = _result_of(consumer, consumer.run(name))
-        folder = consumer.folder(name)
-    emit({**result, "report": page}, as_json=as_json, view=lambda: _show_result(result, folder))
+        result, folder = runs.published(consumer, consumer.run(name), render=render), consumer.folder(name).result
+
+    def view() -> None:
+        screens.show_result(result)
+        if owed := words.owed_in_words(result):
+            stdout.print(f"\n{literal(owed)}", soft_wrap=True)
+        stdout.print(f"\nEverything is in [bold]{literal(str(folder))}[/].", soft_wrap=True)
+
+    emit({**result, "report": str(folder / "report.html")}, as_json=as_json, view=view)
 
 
 @run.command(name="list")

@@ -38,6 +38,16 @@ _ROWS_SHOWN = 50
 _NUMBERS_SHOWN = 4  # of a list
 _MOST_TEXT = 200_000
 _DONE: dict[Choice, str] = {"approve": "approved", "deny": "denied", "withdraw": "withdrawn"}
+_CONFIRM: dict[Choice, tuple[str, ...]] = {
+    "approve": ("Approve", "Yes, approve it"),
+    "deny": ("Deny", "Yes, deny it", "The consumer learns only that you do not take part."),
+    "withdraw": (
+        "Withdraw from",
+        "Yes, withdraw",
+        "A withdrawal is final: this home sends nothing more in this run.",
+        "What has left cannot be taken back and stays charged.",
+    ),
+}
 
 
 @contextmanager
@@ -128,25 +138,11 @@ def _confirm(owner: Owner, visit: Visit, run: Run, choice: Choice) -> Response:
         if not judged.accepted:
             return _refused(visit, run, judged)
         owner.note_review(run, by=visit.by)
-    verb = {"approve": "Approve", "deny": "Deny", "withdraw": "Withdraw from"}[choice]
-    points = {
-        "approve": [],
-        "deny": [
-            "The consumer learns only that you do not take part.",
-            f"Your reason stays in this home: {visit.text('reason')}",
-        ],
-        "withdraw": [
-            "A withdrawal is final: this home sends nothing more in this run.",
-            "What has left cannot be taken back and stays charged.",
-        ],
-    }[choice]
-    return visit.confirm(
-        f"{verb} run {run.name}?",
-        *points,
-        yes={"approve": "Yes, approve it", "deny": "Yes, deny it", "withdraw": "Yes, withdraw"}[choice],
-        back=link("/run", name=run.name),
-        review=reviewed,
-    )
+    verb, yes, *points = _CONFIRM[choice]
+    if choice == "deny":
+        points.append(f"Your reason stays in this home: {visit.text('reason')}")
+    back = link("/run", name=run.name)
+    return visit.confirm(f"{verb} run {run.name}?", *points, yes=yes, back=back, review=reviewed)
 
 
 def _run_page(owner: Owner, visit: Visit, run: Run, *, rehearsed: Rehearsal | None = None) -> Response:
@@ -168,18 +164,13 @@ def _run_page(owner: Owner, visit: Visit, run: Run, *, rehearsed: Rehearsal | No
     fitting = [data.name for data in owner.registry.for_terms(reviewed.terms)]
     words |= {
         "state": reviewed.status,
-        "choices": [one for one in choices if one != "approve" or _may_approve(owner, reviewed, fitting)],
+        # Of several data sets a person chooses one, which is judged then.
+        "choices": [one for one in choices if one != "approve" or reviewed.verdict.accepted or len(fitting) > 1],
         "fitting": fitting,
         "examples": {} if rehearsed is None else _examples(rehearsed),
         "bars": [(what, reviewed.budgets[name]) for name, what in reviews.BUDGETS.items()],
     }
     return visit.render("run.html", **words)
-
-
-def _may_approve(owner: Owner, reviewed: Review, fitting: list[str]) -> bool:
-    """Whether the rules allow a run with any of the data sets of which a person chooses one."""
-    several = fitting if len(fitting) > 1 else []
-    return reviewed.verdict.accepted or any(owner.judge(reviewed.terms, data=name).accepted for name in several)
 
 
 def _review(owner: Owner, run: Run) -> Review | None:
