@@ -1,9 +1,6 @@
 """``likeset card`` as two people use it who compare fingerprints by telephone, and its complaints."""
 
-import contextlib
-import json
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +9,6 @@ import pytest
 import typed
 from typer.testing import Result
 
-from likeset.app import cli
 from likeset.app.cli import card as card_commands
 from likeset.homes.home import Home, make_home
 from likeset.homes.owner import make_owner_home
@@ -56,27 +52,12 @@ def world(tmp_path: Path) -> World:
 
 
 @pytest.fixture
-def complaint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, world: World) -> Any:
-    """What ``main`` says about a mistake: one line, exit code 2, and nothing in any home is touched."""
+def complaint(world: World) -> Any:
+    """What is said about a mistake: one line, and nothing in any home is touched."""
 
     def said(*words: object) -> str:
         before = files(world.place)
-        monkeypatch.setattr(sys, "argv", ["likeset", "card", *map(str, words)])
-        code: object = None
-        with contextlib.suppress(SystemExit):
-            try:
-                cli.main()
-            except SystemExit as ended:
-                code = ended.code
-                raise
-        shown = capsys.readouterr()
-        assert code == 2, shown
-        line = shown.err.removesuffix("\n")
-        assert line.startswith("error: ")
-        if "--json" in words:
-            assert json.loads(shown.out)["error"]["message"] == line.removeprefix("error: ")
-        else:
-            assert shown.out == ""
+        line = typed.mistake("card", *words)
         assert line.isprintable(), ascii(line)
         assert files(world.place) == before
         return line

@@ -1,13 +1,11 @@
 """``likeset ledger show``, ``verify`` and ``purge`` as a person and as a program would use them."""
 
-import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
 import typed
 
-from likeset.app import cli
 from likeset.ledger.budget import Charge, Limit, Request
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import ROW, Gaussian, Norm, PaperAuction, Relation, RowSum, Unbounded, View
@@ -99,14 +97,8 @@ def test_a_limit_that_is_raised_after_a_charge_adds_its_delta(path: Path) -> Non
     assert f"δ={3 * delta:g}" in run("show", path).stdout
 
 
-def test_a_limit_of_nobody_or_of_nothing_is_refused_and_changes_nothing(
-    path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_limit_of_nobody_or_of_nothing_is_refused_and_changes_nothing(path: Path) -> None:
     before = document("show", path)
-    for arguments, said in ((["--of", "nobody", "--rows", "3"], "has no account"), (["--of", "x"], "or --rows")):
-        monkeypatch.setattr(sys, "argv", ["likeset", "ledger", "limit", str(path), *arguments])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        assert ended.value.code == 2
-        assert said in capfd.readouterr().err
+    for words, said in ((("--of", "nobody", "--rows", "3"), "has no account"), (("--of", "x"), "or --rows")):
+        assert said in typed.mistake("ledger", "limit", path, *words)
     assert document("show", path) == before
