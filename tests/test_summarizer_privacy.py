@@ -34,19 +34,6 @@ from summarizer_world import (
 )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("public", [None, rows(3, 40)])
-@pytest.mark.parametrize("by", [{}, {"offers": "uniform"}, {"protocol": "interactive"}])
-def test_owners_hear_nothing_of_how_rows_are_selected(by: dict[str, Any], public: Any) -> None:
-    """The terms are what they read: the width of the release is chosen privately, by public rows, or nobody's."""
-    options: list[dict[str, Any]] = [{}, {"gamma": 2.0}, {"gamma_scale": 3.0}]
-    options += [{"weights": True}] if by.get("protocol") != "interactive" else []
-    settings = {"release_gamma": None, **by}
-    found = [simulated(4, **settings, **one).fit(TARGET, OWNERS, public_rows=public) for one in options]
-    assert len({one.terms_.digest for one in found}) == 1
-    assert len({one.gamma_ for one in found}) == 3
-
-
 class TestLedger:
     def test_the_targets_budget_is_one_over_all_runs(self, tmp_path: Path) -> None:
         """Other owners, whose budgets are fresh: the target's is what is spent."""
@@ -110,18 +97,7 @@ class TestLedger:
 class TestRelation:
     REMOVED: Mapping[str, Any] = {"relation": "add-or-remove", "declared_size": 190, "release_gamma": 0.1}
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        "options",
-        [
-            {},
-            {"release_gamma": 0.1},
-            {"offers": "uniform"},
-            {"protocol": "interactive", "release_gamma": 0.1},
-            {"noise": "simulated", "random_state": 1},
-        ],
-        ids=["width chosen", "width given", "uniform", "interactive", "simulated"],
-    )
+    @pytest.mark.parametrize("options", [{}, {"offers": "uniform"}, {"protocol": "interactive", "release_gamma": 0.1}])
     def test_a_ledger_under_another_relation_refuses_before_anything_is_charged_or_told(
         self, tmp_path: Path, options: dict[str, Any]
     ) -> None:

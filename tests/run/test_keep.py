@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 import pytest
 
 import job_world
@@ -79,28 +78,6 @@ def _sigma(event: Any) -> float:
     assert isinstance(release, Gaussian)
     assert release.quantity.unit.rows == 2
     return release.sigma
-
-
-@pytest.mark.parametrize("protocol", ["sealed", "interactive"])
-def test_of_each_id_of_an_owner_so_many_rows_are_offered(world: World, protocol: str) -> None:
-    """North has five rows of each id, and offers all that it may: one of each."""
-    world.replace("north.csv", patient=[f"n{row // 5}" for row in range(60)])
-    declare(world, "keep: 1")
-    offers = {"offers": "uniform"} if protocol == "sealed" else {}
-    job = world.job(protocol=protocol, owners={"north": str(world.place("north"))}, size=12, **offers)
-    run(job)
-    rows = [row["row"] for row in _summary(world)]
-    assert len({row // 5 for row in rows}) == len(rows) == 12
-
-
-def _summary(world: World) -> list[dict[str, Any]]:
-    summary = pq.read_table(world.out / "summary.parquet").to_pylist()
-    north = pa_csv.read_csv(world.place("north")).to_pylist()
-    return [{"row": next(number for number, other in enumerate(north) if _same(row, other))} for row in summary]
-
-
-def _same(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return bool(row["age"] == pytest.approx(other["age"]) and row["pulse"] == other["pulse"])
 
 
 def test_a_run_that_is_resumed_draws_the_same_rows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
