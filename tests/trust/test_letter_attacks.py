@@ -16,7 +16,6 @@ from trust_world import (
     BOB,
     BOBS_RUN_KEY,
     MALLORY,
-    MALLORYS_RUN_KEY,
     MOST_BYTES,
     each_bit,
     flipped,
@@ -89,13 +88,6 @@ class TestDamage:
             expected[8 * first + 7] = Refusal.FORM  # the highest bit: counts have 63
         assert reasons == expected[::step]
 
-    @each_bit
-    def test_every_bit_of_what_is_sealed_counts_even_if_the_sender_signs_again(self, step: int) -> None:
-        header = LETTER.header.to_bytes()
-        for bit in range(0, 8 * len(CIPHERTEXT), step):
-            assert refusal(put_together(header, flipped(CIPHERTEXT, bit), LETTER.signature)) == Refusal.SIGNATURE
-            assert refusal(signed_anew(ALICE, header, flipped(CIPHERTEXT, bit))) == Refusal.SEAL
-
     def test_cut_anywhere(self) -> None:
         for length in range(len(LETTER.data)):
             assert refusal(LETTER.data[:length]) == Refusal.FORM
@@ -109,22 +101,13 @@ class TestDamage:
         "parts",
         [
             (LETTER.header.to_bytes() + b"\0", CIPHERTEXT, LETTER.signature),
-            (LETTER.header.to_bytes()[:-1], CIPHERTEXT, LETTER.signature),
             (LETTER.header.to_bytes(), CIPHERTEXT, LETTER.signature + b"\0"),
             (LETTER.header.to_bytes(), CIPHERTEXT, b""),
-            (LETTER.header.to_bytes(), b"", LETTER.signature),
             (LETTER.header.to_bytes(), CIPHERTEXT[: SEAL_BYTES + 39], LETTER.signature),
-            (CIPHERTEXT, LETTER.header.to_bytes(), LETTER.signature),
         ],
     )
     def test_parts_of_other_lengths(self, parts: tuple[bytes, bytes, bytes]) -> None:
         assert refusal(put_together(*parts)) == Refusal.FORM
-
-    def test_another_kind_of_document(self) -> None:
-        content = LETTER.header.to_bytes(), CIPHERTEXT, LETTER.signature
-        assert refusal(fields(b"likeset stub", *content)) == Refusal.FORM
-        assert refusal(LETTER.stub) == Refusal.FORM
-        assert refusal(ALICE.card.to_bytes()) == Refusal.FORM
 
     @given(st.binary(max_size=4000))
     def test_any_bytes(self, data: bytes) -> None:
@@ -136,38 +119,7 @@ class TestDamage:
         assert refused.value.reason == Refusal.SIZE
 
 
-class TestAnotherPlace:
-    """A header that somebody changed, and one that somebody else signed."""
-
-    def test_a_letter_to_somebody_else_is_refused_even_if_it_is_sealed_to_this_reader(self) -> None:
-        letter = letter_to_bob(recipient=MALLORY.card)
-        assert refusal(letter.data) == Refusal.RECIPIENT
-
-    def test_a_stolen_card_does_not_open_letters_of_a_run(self) -> None:
-        """Letters are sealed to keys of the run, which are deleted with it; the card's own key opens none."""
-        assert refusal(LETTER.data, key=BOB.sealing) == Refusal.SEAL
-
-
 class TestAnotherWriter:
-    def test_a_writer_who_names_somebody_else_as_sender_is_refused_as_either(self) -> None:
-        random_and_body = b"r" * 32 + (8).to_bytes(8, "big") + bytes(8)
-        header = dataclasses.replace(LETTER.header, commitment=hashlib.sha256(random_and_body).digest()).to_bytes()
-        ciphertext = seal(BOBS_RUN_KEY.public, random_and_body, info=signed(LETTER_CONTEXT, header))
-        assert opened(signed_anew(ALICE, header, ciphertext)).message == b""
-        forged = signed_anew(MALLORY, header, ciphertext)
-        assert refusal(forged) == Refusal.SIGNATURE
-        assert refusal(forged, writer=MALLORY.card) == Refusal.SENDER
-
-    def test_what_was_sealed_to_one_reader_cannot_be_passed_on_to_another(self) -> None:
-        """Alice wrote to Mallory, who opens it, seals the same words to Bob and keeps Alice's header or signature."""
-        to_mallory = letter_to_bob(recipient=MALLORY.card, recipient_key=MALLORYS_RUN_KEY.public)
-        said = MALLORYS_RUN_KEY.open(to_mallory.ciphertext, info=signed(LETTER_CONTEXT, to_mallory.header.to_bytes()))
-        for header in (to_mallory.header, dataclasses.replace(to_mallory.header, recipient=BOB.card.fingerprint)):
-            info = signed(LETTER_CONTEXT, header.to_bytes())
-            ciphertext = seal(BOBS_RUN_KEY.public, said, info=info)
-            forged = put_together(header.to_bytes(), ciphertext, to_mallory.signature)
-            assert refusal(forged) == Refusal.SIGNATURE
-
     def test_the_signature_is_checked_before_anything_is_opened(self) -> None:
         class Untouched(SealingSecret):
             def open(self, ciphertext: bytes | memoryview, *, info: bytes) -> bytes:
@@ -192,26 +144,10 @@ class TestASenderWhoLies:
     @pytest.mark.parametrize(
         "body",
         [
-            bytes(8),
-            (8).to_bytes(8, "big") + bytes(7),
-            (2**64 - 1).to_bytes(8, "big") + bytes(80),
-            (9).to_bytes(8, "big") + bytes(9),
-            (7).to_bytes(8, "big") + bytes(9),
-            (8).to_bytes(8, "big") + bytes(8) + b"\1",
-            (8).to_bytes(8, "big") + bytes(8) + bytes(99) + b"\1",
-            (16).to_bytes(8, "big") + fields(b"") + b"\0\0\0\0\0\0\0\1",
-            (8 * 70_000).to_bytes(8, "big") + bytes(8 * 70_000),
-        ],
-        ids=[
-            "no message",
-            "cut",
-            "a length without end",
-            "a byte after the message",
-            "a length within a part",
-            "padding that is not zero",
-            "padding that ends in something",
-            "an enclosure that is cut",
-            "a flood of enclosures",
+            (2**64 - 1).to_bytes(8, "big") + bytes(80),  # a length without end
+            (7).to_bytes(8, "big") + bytes(9),  # a length within a part
+            (8).to_bytes(8, "big") + bytes(107) + b"\1",  # padding that ends in something
+            (8 * 70_000).to_bytes(8, "big") + bytes(8 * 70_000),  # a flood of enclosures
         ],
     )
     def test_about_the_body(self, body: bytes) -> None:

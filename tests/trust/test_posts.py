@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trust_world import ALICE, BOB, MALLORY, TERMS, party
+from trust_world import ALICE, BOB, MALLORY, TERMS
 
 from likeset.errors import BadDocument
-from likeset.trust.letters import POST_STEP, Post, file_name, is_post_size, pair_of, size_of_post
+from likeset.trust.letters import POST_STEP, Post, is_post_size, pair_of, size_of_post
 
 HERS, HIS = pair_of(ALICE, BOB.card), pair_of(BOB, ALICE.card)
 WORD = Post("standing", TERMS, b"waiting")
@@ -37,17 +37,6 @@ def test_three_parties_have_six_folders_and_nobody_else_computes_them() -> None:
     assert len(set(folders)) == 6
     assert (HIS.outgoing.folder, HIS.incoming.folder) == (HERS.incoming.folder, HERS.outgoing.folder)
     assert all(len(folder) == 32 and folder.islower() and folder.isalnum() for folder in folders)
-
-
-def test_a_new_card_of_a_party_has_new_folders() -> None:
-    renewed = pair_of(party("alice", edition=2), BOB.card)
-    assert renewed.outgoing.folder != HERS.outgoing.folder
-    with pytest.raises(BadDocument):
-        HIS.incoming.unwrap(renewed.outgoing.wrap(WORD))
-
-
-def test_a_file_is_named_after_its_bytes() -> None:
-    assert file_name(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 
 def test_an_exchange_needs_a_sealing_key() -> None:

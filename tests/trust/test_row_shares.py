@@ -1,7 +1,6 @@
-"""Words and shares: exact sums, uniform shares, and a test that a careless sharer fails."""
+"""Words and shares: exact sums and uniform shares."""
 
 import os
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 from scipy import stats
 
-from chance import examples, pinned_coins
+from chance import examples
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.trust.shares import (
     Words,
@@ -27,8 +26,6 @@ IMPOSSIBLE = 1e-9
 WORDS = fixed_point(np.full((1000, 63), 0.5))
 """Rows that are all alike: what is not hidden shows."""
 
-Sharer = Callable[[Words], tuple[Words, ...]]
-
 
 def from_fixed_point(words: Words) -> NDArray[np.float64]:
     return np.ascontiguousarray(words).view(np.int64).astype(np.float64) * 2.0**-16
@@ -40,38 +37,10 @@ def least_probability(share: Words) -> float:
     return 8 * min(float(stats.chisquare(np.bincount(data[:, place], minlength=256)).pvalue) for place in range(8))
 
 
-def careless(draw: Callable[[tuple[int, ...]], Words]) -> Sharer:
-    """A sharer that draws its words otherwise."""
-
-    def split(words: Words) -> tuple[Words, ...]:
-        drawn = [draw(words.shape) for _ in range(2)]
-        return (*drawn, words - joined_shares(drawn))
-
-    return split
-
-
-COINS = pinned_coins("careless sharers")
-CARELESS: dict[str, Sharer] = {
-    "only 62 bits": careless(lambda shape: COINS.integers(0, 2**62, shape, dtype=np.uint64)),
-    "as large as the words": careless(lambda shape: COINS.integers(0, 2**17, shape, dtype=np.uint64)),
-    "one word for a row": careless(
-        lambda shape: np.repeat(COINS.integers(0, 2**64, (shape[0], 1), dtype=np.uint64), shape[1], axis=1)
-    ),
-    "nothing is drawn": careless(lambda shape: np.zeros(shape, dtype=np.uint64)),
-}
-
-
 def test_every_share_is_uniform() -> None:
     """63,000 words of equal rows: each place of a byte, of each party, passes a test of level 1e-9."""
     for share in split_words(WORDS):
         assert least_probability(share) > IMPOSSIBLE
-
-
-@pytest.mark.parametrize("label", CARELESS)
-def test_a_careless_sharer_is_caught(label: str) -> None:
-    shares = CARELESS[label](WORDS)
-    assert np.array_equal(joined_shares(shares), WORDS)
-    assert min(map(least_probability, shares)) < IMPOSSIBLE
 
 
 def test_every_word_but_the_last_partys_comes_from_the_system(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from likeset.arguments import count
 from likeset.errors import BadDocument, LetterRefused
 from likeset.trust.cards import (
     ACCEPTANCE_CONTEXT,
@@ -72,17 +71,6 @@ class Header:
     number: int  # of this letter among those from this sender to this recipient in the run, from 0
     last_received: bytes  # the digest of the last letter that the sender got from the recipient; zeros if none
     commitment: bytes  # SHA-256 over 32 random bytes and the body, both of which are sealed
-
-    def __post_init__(self) -> None:
-        lengths = {"run_id": RUN_ID_BYTES} | dict.fromkeys(("terms", "last_received", "commitment"), DIGEST_BYTES)
-        for name, length in lengths.items():
-            if len(getattr(self, name)) != length:
-                raise BadDocument("header", f"must have {length} bytes", field=name)
-        for name in ("round", "number"):
-            if not 0 <= getattr(self, name) <= _MOST_COUNTED:
-                raise BadDocument("header", "must be a whole number below 2^63", field=name)
-        fingerprint_bytes(self.sender)
-        fingerprint_bytes(self.recipient)
 
     def to_bytes(self) -> bytes:
         return _LAYOUT.pack(
@@ -195,7 +183,7 @@ def body(message: bytes, enclosures: tuple[bytes, ...] = (), *, step: int) -> tu
     """The pieces of a body: the length of what is not padding, each part after its length, and zeros."""
     pieces = [piece for part in (message, *enclosures) for piece in (_length(len(part)), part)]
     filled = sum(map(len, pieces))
-    return _length(filled), *pieces, bytes(-(_LENGTH_BYTES + filled) % count("padding_step", step))
+    return _length(filled), *pieces, bytes(-(_LENGTH_BYTES + filled) % step)
 
 
 def letter_in(data: bytes, *, most_bytes: int) -> Letter:

@@ -361,11 +361,6 @@ def share_offer(
         Basis:     proven under these assumptions, docs/proofs/envelopes.md
     """
     numbers, slots = np.asarray(rows), shape.slots
-    if len(records) != len(numbers) or not all(records):
-        raise InvalidArgument("records", f"{len(records)} records", "there must be one for each row, and none empty")
-    if numbers.ndim != 2 or numbers.shape[1] != shape.columns or len(numbers) > slots:
-        reason = f"must have {shape.columns} columns and at most {slots} rows"
-        raise InvalidArgument("rows", f"array of shape {numbers.shape}", reason)
     key, randoms = os.urandom(KEY_BYTES), os.urandom(RANDOM_BYTES * slots)
     order = secret_order(slots)
     words = np.zeros((slots, shape.width), dtype=np.uint64)
