@@ -5,7 +5,6 @@ given (the same in both worlds, which is what composition asks for), and the sea
 whose summaries differ by more.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -15,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from protocol_world import KERNEL, PAPER_PARTS, CountingNoise, QuickLedger, World, carry, rows, terms
+from protocol_world import KERNEL, CountingNoise, QuickLedger, World, carry, rows, terms
 
 from chance import examples
 from likeset.privacy.accounting import Basis
 from likeset.privacy.events import Relation, View
 from likeset.privacy.noise import Integers
 from likeset.protocol.interactive import InteractiveCurator, direction_on_lattice
-from likeset.protocol.party import PricedDraw, Work
+from likeset.protocol.party import PricedDraw
 from likeset.protocol.prices import planned_views, summary_plan
 from likeset.protocol.terms import Budget, Terms
 from likeset.protocol.wire import SummaryRelease
@@ -35,20 +34,12 @@ RELEASED: dict[str, Any] = {
     "summary_release": "gaussian",
     "owner_budget": Budget(2.0, 1e-5),
 }
-SELECTIVE: dict[str, Any] = {
-    **RELEASED,
-    "auction": "threshold",
-    "auction_epsilon": 8.0,
-    "auction_offset": 1,
-    "accept_unproven": PAPER_PARTS,
-}
 
 
 class ScriptedCurator(InteractiveCurator):
-    """Releases given directions, whatever the summary is; may lose rows that it was sent and did not use."""
+    """Releases given directions, whatever the summary is."""
 
     script: NDArray[np.float64]
-    keeps_pool = True
 
     def _release_summary(self) -> PricedDraw[SummaryRelease]:
         yield from ()  # nothing is drawn
@@ -59,11 +50,6 @@ class ScriptedCurator(InteractiveCurator):
         self._summary_mean = direction_on_lattice(mean)
         return SummaryRelease(coordinates=np.arange(len(mean)), values=mean)
 
-    def _open_round(self) -> Work:
-        if not self.keeps_pool:
-            self._pool = []
-        return (yield from super()._open_round())
-
 
 class ExactRelease(CountingNoise):
     """The target's release without noise: these tests are about what follows it."""
@@ -73,42 +59,24 @@ class ExactRelease(CountingNoise):
         return np.zeros(size, dtype=np.int64)
 
 
-class ScriptedNoise(ExactRelease):
-    """Thresholds of the auction as given."""
-
-    def __init__(self, thresholds: Sequence[int]) -> None:
-        super().__init__(0)
-        self._thresholds = iter(thresholds)
-
-    def discrete_laplace(self, scale: float, size: int) -> Integers:
-        del scale
-        return np.full(size, next(self._thresholds))
-
-
 @dataclass
 class ScriptedWorld(World):
     script: NDArray[np.float64] = field(default_factory=lambda: np.zeros((SIZE, KERNEL.dimension)))
-    keeps_pool: bool = True
 
     def curator(self) -> ChargedParty[Any]:
         curator = ScriptedCurator(self.terms, noise=self.noise)
-        curator.script, curator.keeps_pool = self.script, self.keeps_pool
+        curator.script = self.script
         return ChargedParty(curator, self.ledger)
 
 
 def _selected(
     agreed: Terms,
     data: dict[str, NDArray[np.float32]],
-    *,
     script: NDArray[np.float64],
-    thresholds: Sequence[int],
-    keeps_pool: bool,
 ) -> list[frozenset[bytes]]:
     """What is in the summary after each pick."""
     target = rows(5, agreed.target_size)
-    made = ScriptedWorld(
-        agreed, data, target, QuickLedger(), ScriptedNoise(thresholds), script=script, keeps_pool=keeps_pool
-    )
+    made = ScriptedWorld(agreed, data, target, QuickLedger(), ExactRelease(0), script=script)
     picks = [row.tobytes() for row in carry(made).summary.rows]
     return [frozenset(picks[: number + 1]) for number in range(len(picks))]
 
@@ -118,7 +86,7 @@ def _swaps(one: list[frozenset[bytes]], other: list[frozenset[bytes]]) -> int:
     return max((max(len(a - b), len(b - a)) for a, b in pairs), default=0)
 
 
-def _neighbours_differ(options: dict[str, Any], seed: int, *, replaced: bool, keeps_pool: bool = True) -> int:
+def _neighbours_differ(options: dict[str, Any], seed: int, *, replaced: bool) -> int:
     """By how many rows the summaries of two neighbouring small worlds differ, at most, at any time."""
     coins = np.random.default_rng(seed)  # pinned: searches below begin where a world of the wanted kind is near
     names = ("a", "b", "c")[: int(coins.integers(1, 4))]
@@ -132,11 +100,7 @@ def _neighbours_differ(options: dict[str, Any], seed: int, *, replaced: bool, ke
     else:
         changed[holder] = np.concatenate([data[holder], coins.normal(size=(1, 3)).astype(np.float32)])
     script = coins.normal(size=(SIZE, KERNEL.dimension)) * float(coins.choice([0.3, 3.0]))
-    thresholds = [9, *coins.choice([-9, 9], size=SIZE - 1).tolist()]
-    one, other = (
-        _selected(agreed, world, script=script, thresholds=thresholds, keeps_pool=keeps_pool)
-        for world in (data, changed)
-    )
+    one, other = (_selected(agreed, world, script) for world in (data, changed))
     return _swaps(one, other)
 
 
@@ -166,24 +130,3 @@ def test_the_accounted_number_is_reached() -> None:
     """So it is not merely large."""
     assert max(_neighbours_differ(RELEASED, seed, replaced=True) for seed in range(10)) == 2
     assert max(_neighbours_differ(RELEASED, seed, replaced=False) for seed in range(10)) == 1
-
-
-def _first_counterexample(options: dict[str, Any], *, keeps_pool: bool, begin: int) -> int | None:
-    """One world in eighty is one; the search begins where it will not take long."""
-    most = _accounted(Relation.ADD_OR_REMOVE)
-    for seed in range(begin, begin + 330):
-        if _neighbours_differ(options, seed, replaced=False, keeps_pool=keeps_pool) > most:
-            return seed
-    return None
-
-
-def test_with_a_selective_auction_the_search_finds_neighbours_that_differ_by_more() -> None:
-    """Where the top bid can be passed over, the basis is none, and rightly so."""
-    views = {view.view: view.guarantee for view in planned_views(terms(**SELECTIVE), width_choice=None)}
-    assert views[View.owners("a")].basis is Basis.NONE
-    assert _first_counterexample(SELECTIVE, keeps_pool=True, begin=170) is not None
-
-
-def test_without_the_pool_the_search_finds_neighbours_that_differ_by_more() -> None:
-    """Why rows that were sent and not used stay at hand."""
-    assert _first_counterexample(RELEASED, keeps_pool=False, begin=70) is not None
