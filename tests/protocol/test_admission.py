@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from protocol_world import CONSUMER, THRESHOLD, QuickLedger, World, carry, rows, terms, world
-from test_neighbouring_worlds import RELEASED, ScriptedCurator, ScriptedNoise
+from test_neighbouring_worlds import RELEASED, ExactRelease, ScriptedCurator
 
 from chance import EXAMPLES, examples, public_coins
 from likeset.errors import BadMessage, BadTable, IllegalMessage, InvalidArgument
@@ -232,7 +232,7 @@ def _picked(word: str) -> tuple[set[bytes], World, list[str]]:
     target = SHORT.map(_table(3, 0.5, agreed.target_size), table="target", locate=str).rows
     declared = DeclaredRecords(SHORT)
     made = DeclaringWorld(
-        agreed, data, target, QuickLedger(), ScriptedNoise([]), declared=declared, tables=tables
+        agreed, data, target, QuickLedger(), ExactRelease(0), declared=declared, tables=tables
     )  # fmt: skip
     ended = carry(made)
     return {row.tobytes() for row in ended.summary.rows}, made, [flag.reason for flag in ended.curator.party.flags]

@@ -39,7 +39,7 @@ from likeset.errors import (
     QuorumMissed,
 )
 from likeset.geometry.kernels import median_gamma, squared_mmd
-from likeset.geometry.selection import Selected, Selection
+from likeset.geometry.selection import Selection
 from likeset.ledger.budget import Limit
 from likeset.privacy.events import Event, NoRelease, PublicSize, Relation, View
 from likeset.privacy.noise import Integers
@@ -133,17 +133,6 @@ def test_what_an_owner_says_depends_on_nobody_else_either(drawn: dict[str, Any])
     ]
     assert said[0] == said[1]
     assert len(said[0]) == 1
-
-
-def test_with_a_threshold_an_owner_does_hear_something_about_the_others() -> None:
-    """So the comparison above can fail; this is what the auction is charged for."""
-    heard = []
-    for shift in (0.0, 8.0):
-        made = world(terms(**THRESHOLD))
-        made.data["b"] = made.data["c"] = made.target[:20] + np.float32(shift)
-        heard.append(carry(made).heard["a"])
-    assert heard[0] != heard[1]
-    assert [len(data) for data in heard[0]] == [len(data) for data in heard[1]]  # but not by the length
 
 
 def test_errors_that_an_owner_raises_name_nothing_of_the_others() -> None:
@@ -672,30 +661,6 @@ def _two_classes(rows: int = 60) -> Rows32:
     codes = 2 * (np.arange(rows) % 2)
     drawn = coins.normal(size=(rows, 3)) + 3.0 * codes[:, None] * np.array([1.0, 0.0, 0.0])
     return np.asarray(drawn, dtype=np.float32)
-
-
-def _select(labels: NDArray[Any] | None, *, pool: Rows32 | None = None, selection: Selection = SELECTION) -> Selected:
-    return selection.select(_pool()[0] if pool is None else pool, _two_classes(), 30, labels=labels)
-
-
-def test_rows_of_a_class_that_the_target_lacks_are_no_longer_picked() -> None:
-    codes = _pool()[1]
-    matched, ignored = (int((codes[_select(labels).indices] == 1).sum()) for labels in (codes, None))
-    assert ignored >= 6
-    assert matched <= ignored // 2
-
-
-def test_weights_are_fitted_to_rows_and_labels_where_these_were_matched() -> None:
-    rows, codes = _pool()
-    weighing = replace(SELECTION, weighted=True)
-    joint = _select(codes, selection=weighing)
-    np.testing.assert_array_equal(joint.indices, _select(codes).indices)
-    by_rows = squared_mmd(rows[joint.indices], _two_classes(), gamma=GAMMA, weights=joint.weights)
-    assert joint.weights.sum() == pytest.approx(1.0)
-    assert by_rows < joint.squared_mmds[-1]
-    again = weighing.select(rows[joint.indices], _two_classes(), 30)
-    fitted = squared_mmd(rows[joint.indices][again.indices], _two_classes(), gamma=GAMMA, weights=again.weights)
-    assert fitted < by_rows  # by rows alone they would come closer still
 
 
 def _run(selection: Selection = SELECTION, **options: Any) -> Outcome:
