@@ -86,7 +86,6 @@ def plain_array(column: Any) -> Any:
 
 
 def is_text(kind: Any) -> bool:
-    """Whether Arrow holds cells of this type as text."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
@@ -105,7 +104,6 @@ class ValueCounts:
             self._merge()
 
     def rows(self) -> NDArray[np.int64]:
-        """How many rows each different value has."""
         self._merge()
         return self._rows
 
@@ -310,7 +308,6 @@ def _without_missing(cells: Any, missing: MissingWords) -> Any:
 
 
 def _with(cells: Any, value: Any) -> NDArray[Any]:
-    """As numpy has them, with a value in place of null."""
     filled = pc.fill_null(cells, value) if cells.null_count else cells
     return np.asarray(filled.to_numpy(zero_copy_only=False))
 

@@ -331,8 +331,6 @@ _LISTED = 4096  # whole numbers among which a place is looked up
 
 
 class DeclaredValues:
-    """Finds cells among declared values, which are numbers or words."""
-
     def __init__(self, declared: Sequence[float | str], missing: MissingWords) -> None:
         self._missing = missing
         self._are_words = isinstance(declared[0], str)
@@ -438,7 +436,6 @@ class _Scalar(Encoder):
         self.features = (name, f"{name} is missing") if self._marked else (name,)
 
     def positions(self, column: Any) -> tuple[Floats, Troubles]:
-        """Between 0 and 1, NaN where missing or in trouble."""
         raise NotImplementedError
 
     def position_of(self, value: Any) -> float:
@@ -463,8 +460,6 @@ class _Scalar(Encoder):
 
 
 class NumericMap(_Scalar):
-    """A number by its declared bounds."""
-
     def __init__(self, name: str, declared: NumericColumn, missing: MissingWords) -> None:
         super().__init__(name, declared, missing)
         self._low, self._high = declared.bounds
@@ -523,8 +518,6 @@ class NumericMap(_Scalar):
 
 
 class DateMap(_Scalar):
-    """A day by its declared bounds."""
-
     def __init__(self, name: str, declared: DateColumn, missing: MissingWords) -> None:
         super().__init__(name, declared, missing)
         self._low, self._high = (float(day_number(day)) for day in declared.bounds)
@@ -549,8 +542,6 @@ class DateMap(_Scalar):
 
 
 class BooleanMap(_Scalar):
-    """True and false, in the declared words or as 1 and 0."""
-
     unit = "from false to true"
     wrong = "is none of the words for true and false; declare true_words and false_words"
 
@@ -653,7 +644,6 @@ class CategoryMap(Encoder):
 
 
 def _lower(column: Any) -> Any:
-    """Text in lower case; a dictionary's words only."""
     if pa.types.is_dictionary(column.type):
         return pa.DictionaryArray.from_arrays(column.indices, pc.utf8_lower(column.dictionary))
     encoded = column.dictionary_encode()
@@ -686,8 +676,6 @@ def _cuts(texts: Any, width: int) -> list[int]:
 
 
 class TextMap(_Wide):
-    """Counts of hashed pieces, made one length."""
-
     wrong = "is not text"
 
     def __init__(self, name: str, declared: TextColumn, missing: MissingWords) -> None:
@@ -714,8 +702,6 @@ class TextMap(_Wide):
 
 
 class VectorMap(_Wide):
-    """Lists of numbers, by the bounds of their entries or by their largest norm."""
-
     def __init__(self, name: str, declared: VectorColumn | ImageColumn, missing: MissingWords) -> None:
         super().__init__(name, declared, missing)
         self._norm = getattr(declared, "norm", None)

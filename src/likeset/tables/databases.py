@@ -29,7 +29,6 @@ _NO_ROOM = "its temporary copy cannot be written: {why}; make room, or set TMPDI
 
 
 def open_database(scheme: str, address: str, *, name: str) -> Source:
-    """The rows of ``sql:``, ``sqlite:`` or ``postgres:``."""
     spool = Spool(name)
     try:
         if scheme == "sql":
@@ -215,7 +214,6 @@ def _table_query(connection: sqlite3.Connection, table: str, *, name: str) -> st
 
 
 def _sqlite_schema(connection: sqlite3.Connection, query: str, *, name: str) -> pa.Schema:
-    """Names of the columns, and the types that go with all their values."""
     try:
         # No row is looked at here, so that the database's words are about the query alone.
         connection.execute(f"SELECT * FROM (\n{query}\n) LIMIT 0")  # noqa: S608 (the connection can only read)

@@ -27,7 +27,6 @@ _HOW_TO_GET_A_SCHEMA = (
 
 
 def library_of(table: Any) -> str:
-    """Whose kind of table it is: pandas, polars, pyarrow, numpy and so on."""
     return type(table).__module__.split(".")[0]
 
 
@@ -46,10 +45,8 @@ def numbers(argument: str, table: Any, *, columns: tuple[str, ...] | None) -> Ro
         if names is None or columns is None:
             held = "an array" if names is None else "a data frame"
             raise InvalidArgument(argument, held, "must be of the same kind as the target")
-        missing = [name for name in columns if name not in names]
-        extra = [name for name in names if name not in columns]
-        problem = f"lacks {missing}" if missing else f"also has {extra}" if extra else "has them in another order"
-        raise InvalidArgument(argument, f"columns {list(names)}", f"must have the target's columns; it {problem}")
+        reason = f"must have the target's columns in their order, {list(columns)}"
+        raise InvalidArgument(argument, f"columns {list(names)}", reason)
     if names is None:
         return arguments.matrix(argument, table, in_single=True)
     held = arrow_table(table, name=argument)
@@ -111,7 +108,6 @@ class MarketTables:
         return max(float(np.einsum("ij,ij->i", table, table).max()) for table in moved)
 
     def digest(self) -> bytes:
-        """Of everything in them: the same tables again have the same digest."""
         digest = hashlib.sha256()
         for name, table in (("", self.target), *self.owners.items()):
             digest.update(f"{name!r}/{table.dtype.str}/{table.shape}/".encode())
@@ -213,8 +209,6 @@ _LIBRARIES = ("pandas", "polars", "pyarrow")
 
 @dataclass(frozen=True, eq=False)
 class DeclaredFrame:
-    """One frame, read as a schema says."""
-
     rows: Rows  # what the selection sees of them
     labels: NDArray[Any]  # empty where none were asked for
     table: pa.Table  # the columns that matching uses, as they are in the frame
@@ -270,8 +264,6 @@ class DeclaredFrame:
 
 @dataclass(frozen=True, eq=False)
 class DeclaredTables(MarketTables):
-    """A target and owners whose frames a schema declares."""
-
     schema: Schema
     target_frame: DeclaredFrame
     records: Mapping[str, pa.Table]  # each owner's rows as they may leave
@@ -280,7 +272,6 @@ class DeclaredTables(MarketTables):
     fingerprints: Mapping[str, str]
 
     def digest(self) -> bytes:
-        """Of everything in them: the same frames again have the same digest."""
         lines = [self.schema.digest, *(f"{name!r}: {value}" for name, value in self.fingerprints.items())]
         return hashlib.sha256("\n".join(lines).encode()).digest()
 

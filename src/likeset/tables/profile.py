@@ -52,7 +52,7 @@ class ColumnProfile:
     """What the rows of a table show of one column.
 
     ``numbers`` and ``whole`` hold for every value so far, and every value is a day in each of the ``day_formats``;
-    where ``mixed``, some values are numbers and others are not. ``low`` and ``high`` are numbers, or days since 1970.
+    ``low`` and ``high`` are numbers, or days since 1970.
     Of more than 1,000 different values only those of the first rows are ``counted``.
     """
 
@@ -60,7 +60,6 @@ class ColumnProfile:
         self._missing = missing
         self.rows = self.missing = self.counted = 0
         self.numbers = self.whole = self._comma_form = True
-        self.mixed = False
         self.day_formats = tuple(_DAY_SHAPES)
         self.low, self.high = math.inf, -math.inf
         self.width: int | None = None  # of lists
@@ -78,8 +77,6 @@ class ColumnProfile:
             whole.low, whole.high = min(whole.low, part.low), max(whole.high, part.high)
             whole.width = whole.width or part.width
             whole._counts += part._counts
-        kinds = {part.numbers for part in parts if part.filled}
-        whole.mixed = len(kinds) == 2 or any(part.mixed for part in parts)
         return whole
 
     @property
@@ -144,7 +141,7 @@ class ColumnProfile:
             if not wrong.any():
                 self._add_numbers(values)
             else:
-                self.numbers, self.mixed = False, self.low <= self.high or not wrong.all()
+                self.numbers = False
                 self.low, self.high = math.inf, -math.inf
         if not self.numbers and self.day_formats:
             self._add_days(present)
@@ -191,8 +188,6 @@ class ColumnProfile:
 
 
 class TableProfile:
-    """Profiles of some columns of one table, by its first ``most_rows`` rows or by all."""
-
     def __init__(
         self, names: Iterable[str], missing_words: Sequence[str] = MISSING_WORDS, *, most_rows: int | None = _MOST_ROWS
     ) -> None:
@@ -369,7 +364,6 @@ _LEAST_ROWS = 10
 
 
 def dead_columns(schema: Schema, seen: Mapping[str, ColumnProfile]) -> tuple[ColumnWarning, ...]:
-    """The columns that use less than 2% of their bounds, of at least ten rows."""
     return tuple(
         ColumnWarning(name, Reason.DEAD)
         for name, declared in schema.declared.items()
@@ -424,8 +418,6 @@ class ColumnCount:
 
 @dataclass(frozen=True)
 class IdSummary:
-    """How rows share ids: different ids, most rows of one, ids with more rows than declared, rows without an id."""
-
     ids: int
     most_rows: int
     over: int
@@ -474,7 +466,6 @@ class Inspection:
         self.rows += block.num_rows
 
     def identifying_columns(self) -> tuple[ColumnWarning, ...]:
-        """Columns that may identify people, by their names and by the first rows."""
         return identifying_columns(self.schema, self._profile.columns)
 
     def dead_columns(self) -> tuple[ColumnWarning, ...]:
@@ -489,7 +480,6 @@ class Inspection:
         return seen.distinct if seen is not None and seen.filled and seen.numbers and seen.whole else 0
 
     def id_summary(self) -> IdSummary | None:
-        """How rows share ids; None if the schema declares none."""
         if self._ids is None:
             return None
         ids, allowed = self._ids.histogram(), self.schema.most_rows_per_id
@@ -528,8 +518,6 @@ _ABOUT_IDS = """\
 _AMBIGUOUS_DAYS = (
     f"days that fit {_AMBIGUOUS[0]} and {_AMBIGUOUS[1]}: declare kind: date with the format that they are written in"
 )
-_CONSTANT = "every row has the same value: leave it out"
-_MIXED = "some values are numbers and others are not: for a measure, remove units and words, and declare kind: numeric"
 _MOST_CODES, _MOST_NAMED_CODES, _MOST_WORDS, _TEXT_WIDTH = 10, 100, 30, 64
 _TRUTH = {"true", "false", "yes", "no", "t", "f", "y", "n", "0", "1", "0.0", "1.0"}
 _CODE_NAME = re.compile(r"(?:id|code|type)$", re.IGNORECASE)
@@ -599,13 +587,14 @@ def draft(
         elif name in left_out:
             why = f"may identify people: {left_out[name].why}"
         elif name not in unusable:
-            fields, why, remarks = _proposal(name, seen)
+            fields, why = _kind(name, seen)
+            fields |= {"missing": "indicator"} if seen.missing else {}
+            fields |= {"from_data": True} if {"bounds", "values"} & set(fields) else {}
             becomes = fields["kind"]
             if name == label:
                 fields = _label_fields(fields, seen.values())
                 becomes, foot = f"label: {fields['kind']}", _marked({"label": {"column": label, **fields}})
             else:
-                lines += [f"  # {remark}\n" for remark in remarks]
                 lines.append(_marked({name: fields}, indent="  "))
         told.append({"column": name, "becomes": becomes, "missing": seen.missing, "why": why})
     shown = " ".join(", ".join(source.name for source in sources).split())
@@ -639,7 +628,6 @@ def _check_there(sources: Sequence[Source], names: Sequence[str], wanted: Iterab
 def _read(
     sources: Sequence[Source], names: Sequence[str], ids: str | None
 ) -> tuple[list[dict[str, ColumnProfile]], int]:
-    """The profiles of each file, and the most rows of one id."""
     tables, most_rows = [], 1
     for source in sources:
         there = [name for name in names if name in source.schema.names]
@@ -653,21 +641,8 @@ def _read(
     return tables, most_rows
 
 
-def _proposal(name: str, seen: ColumnProfile) -> tuple[dict[str, Any], str, list[str]]:
-    """The declaration of a column, why it is so, and what to look at."""
-    fields, why = _kind(name, seen)
-    if seen.missing:
-        fields["missing"] = "indicator"
-    if {"bounds", "values"} & set(fields):
-        fields["from_data"] = True
-    constant = seen.low == seen.high if seen.ranged else len(seen.values() or "..") == 1
-    mixed = seen.mixed and fields["kind"] in ("category", "text")
-    remarks = [remark for remark, applies in ((_CONSTANT, constant), (_MIXED, mixed)) if applies]
-    return fields, "; ".join([why, *remarks]), remarks
-
-
 def _kind(name: str, seen: ColumnProfile) -> tuple[dict[str, Any], str]:
-    """The kind of a column with its fields, and why: the first rule that applies."""
+    """The declaration of a column, and why it is so: the first rule that applies."""
     values = seen.values() or []
     if seen.width is not None:
         bounds = rounded_outward(seen.low, seen.high)
@@ -695,7 +670,6 @@ def _label_fields(fields: Mapping[str, Any], values: Sequence[Any] | None) -> di
 
 
 def _listed(head: str, reasons: Mapping[str, str]) -> str:
-    """Columns with reasons, as comments."""
     lines = (f"#   {json.dumps(name)}: {' '.join(why.split())}\n" for name, why in reasons.items())
     return "".join([head, *lines]) if reasons else ""
 

@@ -32,7 +32,6 @@ _SECONDS_TO_REACH = 10.0
 _SECONDS_TO_ANSWER = 120.0
 
 Unit = list[Part]
-"""What one worker does at a time."""
 
 
 class RayScan(SourceScan):
@@ -178,7 +177,6 @@ def _connect(ray: Any, address: str | None, folder: "tempfile.TemporaryDirectory
 
 
 def _end(ray: Any, folder: "tempfile.TemporaryDirectory[str] | None") -> None:
-    """Leave nothing behind that was started here. Harmless when repeated."""
     try:
         ray.shutdown()
     finally:

@@ -22,12 +22,9 @@ from likeset.errors import BadMessage, InvalidArgument
 from likeset.tables import cells as cell_values
 from likeset.tables.cells import Mask, MissingWords, plain_array
 from likeset.tables.columns import (
-    BooleanColumn,
     BooleanMap,
     CategoryColumn,
-    DateColumn,
     ImageColumn,
-    NumericColumn,
     OrdinalColumn,
     TextColumn,
     VectorColumn,
@@ -50,6 +47,7 @@ class DeclaredRecords:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
+        self.label_column, self.largest_entry = schema.label_column, schema.largest_entry
         columns = schema.declared
         self._missing = MissingWords.of(schema.declaration.missing_words)
         self.types = pa.schema([pa.field(name, _type_of(declared)) for name, declared in columns.items()])
@@ -63,6 +61,8 @@ class DeclaredRecords:
             for field in self.types
             if cell_values.is_text(field.type)
         }
+        # Columns of text whose words are not declared: only they can make a record longer than allowed.
+        self.open_columns = tuple(name for name, declared in columns.items() if _is_open(declared))
         self._marks = -(-len(self.types) // 8)
         self._starts: dict[str, int] = {}
         self.cell_bytes = self._marks
@@ -70,34 +70,17 @@ class DeclaredRecords:
             self._starts[field.name] = self.cell_bytes
             self.cell_bytes += _number_type(field.type).itemsize * self.widths.get(field.name, 1)
 
-    @property
-    def label_column(self) -> str | None:
-        return self.schema.label_column
-
-    @property
-    def largest_entry(self) -> float:
-        return self.schema.largest_entry
-
-    @cached_property
-    def open_columns(self) -> tuple[str, ...]:
-        """Columns of text whose words are not declared: only they can make a record longer than allowed."""
-        return tuple(name for name, declared in self.schema.declared.items() if _is_open(declared))
-
     @cached_property
     def record_bytes(self) -> int:
         """The longest record and label, as terms state it: eight bytes for a number, a text's length and letters."""
         single = len(self.types) - len(self.widths) - len(self.text_bytes)
         texts = 4 * len(self.text_bytes) + sum(self.text_bytes.values())
-        letters = 0 if self.label_column is None else self.label_letters
-        label = _BYTES_PER_LETTER * (MOST_LETTERS if letters is None else letters)
-        return 8 * (single + sum(self.widths.values())) + texts + label
-
-    @property
-    def label_letters(self) -> int | None:
-        label = self.schema.declaration.label
-        if label is None or label.values is None:
-            return None if label is None or label.kind != "number" else 0
-        return max(len(value) if isinstance(value, str) else 0 for value in label.values)
+        label, letters = self.schema.declaration.label, MOST_LETTERS
+        if label is None or label.kind == "number":
+            letters = 0
+        elif label.values is not None:
+            letters = max(len(value) if isinstance(value, str) else 0 for value in label.values)
+        return 8 * (single + sum(self.widths.values())) + texts + _BYTES_PER_LETTER * letters
 
     def of(self, table: pa.Table) -> pa.Table:
         arrays = [self._array(field, plain_array(table.column(field.name))) for field in self.types]
@@ -126,15 +109,11 @@ class DeclaredRecords:
         if label is None:
             return "labels, which nobody declared"
         values = label.values
-        if label.kind == "number" or (values is not None and not isinstance(values[0], str)):
-            if labels.dtype.kind not in "if":
-                return "labels that are not numbers, as the schema declares them"
-            if values is None:
-                return None if np.isfinite(labels).all() else "labels that are not finite numbers"
-        elif labels.dtype.kind != "U":
-            return "labels that are not text, as the schema declares them"
+        numbers = label.kind == "number" or (values is not None and not isinstance(values[0], str))
+        if labels.dtype.kind not in ("if" if numbers else "U"):
+            return f"labels that are not {'numbers' if numbers else 'text'}, as the schema declares them"
         if values is None:
-            return None
+            return "labels that are not finite numbers" if numbers and not np.isfinite(labels).all() else None
         return None if np.isin(labels, label_values(values)).all() else "labels that are none of the declared values"
 
     def labels_in(self, records: pa.Table) -> NDArray[Any] | None:
@@ -166,7 +145,6 @@ class DeclaredRecords:
         return table
 
     def cells(self, records: pa.Table) -> tuple[Bytes, list[bytes]]:
-        """For each record its marks and cells of fixed width, and its letters."""
         count = records.num_rows
         out = np.zeros((count, self.cell_bytes), dtype=np.uint8)
         missing = np.zeros((count, len(self.types)), dtype=np.bool_)
@@ -266,7 +244,6 @@ class DeclaredRecords:
 
 
 def most_envelope_bytes(record_bytes: int) -> int:
-    """The longest record in an envelope, if the terms declare records of ``record_bytes`` bytes."""
     return record_bytes + record_bytes // 4 + 64
 
 
@@ -274,21 +251,17 @@ def most_envelope_bytes(record_bytes: int) -> int:
 class DecodedRecords:
     """The content of records. Arrays have an entry for each record, also for unsound ones, where it means nothing.
 
-    ``classes`` are places among the declared labels; empty where labels are no declared categories. ``table`` and
-    ``labels`` have the sound records only.
+    ``table`` and ``labels`` have the sound records only.
     """
 
     sound: Mask
     rows: Rows
-    classes: NDArray[np.int64]
     handles: NDArray[np.uint64]
     table: pa.Table
     labels: NDArray[Any]
 
 
 class EnvelopeRecords:
-    """Writes and reads single records with handle and label, for the envelopes of a split run."""
-
     def __init__(self, schema: Schema, *, labelled: bool = True) -> None:
         self._declared = DeclaredRecords(schema)
         self._label = schema.declaration.label if labelled else None
@@ -341,16 +314,13 @@ class EnvelopeRecords:
 
     def read(self, records: Sequence[bytes]) -> DecodedRecords:
         """The content of records from another party; bytes that are no record are not sound, and have no content."""
-        sound = np.array([self._has_form(record) for record in records], dtype=np.bool_)
-        whole = [record for record, has_form in zip(records, sound, strict=True) if has_form]
-        try:
-            table, labels, handles = self._decoded(whole)
-        except (pa.ArrowException, InvalidArgument, ValueError):
+        forms = [self._has_form(record) for record in records]
+        if not self._decode([record for record, has_form in zip(records, forms, strict=True) if has_form]):
             # A text is not UTF-8 or a label is unknown: find the records one by one.
-            for place in np.flatnonzero(sound).tolist():
-                sound[place] = self._decodes(records[place])
-            whole = [record for record, has_form in zip(records, sound, strict=True) if has_form]
-            table, labels, handles = self._decoded(whole)
+            forms = [has_form and self._decode([record]) for record, has_form in zip(records, forms, strict=True)]
+        sound = np.array(forms, dtype=np.bool_)
+        whole = [record for record, has_form in zip(records, forms, strict=True) if has_form]
+        table, labels, handles = self._decoded(whole)
         rows, good = self._as_declared(whole, table, labels, handles)
         sound[np.flatnonzero(sound)[~good]] = False
         table, labels = table.filter(pa.array(good)), labels[good] if len(labels) else labels
@@ -358,10 +328,7 @@ class EnvelopeRecords:
         every_row[sound] = rows[good]
         every_handle = np.zeros(len(records), dtype=np.uint64)
         every_handle[sound] = handles[good]
-        classes = np.zeros(len(records) if self.classes else 0, dtype=np.int64)
-        if self.classes and sound.any():
-            classes[sound] = self.classes_of(labels)
-        return DecodedRecords(sound, every_row, classes, every_handle, table, labels)
+        return DecodedRecords(sound, every_row, every_handle, table, labels)
 
     def _has_form(self, record: bytes) -> bool:
         """Version and length are right, as far as that shows without reading any letters."""
@@ -370,9 +337,9 @@ class EnvelopeRecords:
         lengths = (int.from_bytes(record[start : start + _LENGTH.itemsize], "big") for start in self._text_starts)
         return self._fixed + sum(lengths) == len(record)
 
-    def _decodes(self, record: bytes) -> bool:
+    def _decode(self, records: Sequence[bytes]) -> bool:
         try:
-            self._decoded([record])
+            self._decoded(records)
         except (pa.ArrowException, InvalidArgument, ValueError):
             return False
         return True
@@ -426,18 +393,19 @@ def _taken(lines: Bytes, start: int, kind: np.dtype[Any], count: int = 1) -> NDA
 
 
 def _type_of(declared: Any) -> Any:
-    if isinstance(declared, NumericColumn):
-        return pa.float64()
     if isinstance(declared, CategoryColumn | OrdinalColumn):
         return pa.string() if isinstance(declared.values[0], str) else pa.float64()
-    if isinstance(declared, BooleanColumn):
-        return pa.bool_()
-    if isinstance(declared, DateColumn):
-        return pa.date32()
-    if isinstance(declared, VectorColumn | ImageColumn):
-        return pa.list_(pa.float64())
-    assert isinstance(declared, TextColumn)  # noqa: S101 - the last kind there is
-    return pa.string()
+    return _TYPES[declared.kind]
+
+
+_TYPES = {
+    "numeric": pa.float64(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "text": pa.string(),
+    "vector": pa.list_(pa.float64()),
+    "image": pa.list_(pa.float64()),
+}
 
 
 def _number_type(kind: Any) -> np.dtype[Any]:

@@ -126,7 +126,6 @@ class Keeper:
             self._prune()
 
     def best_rows(self) -> DrawnRows | None:
-        """The best rows so far, best first; None before the first block."""
         if self._kept:
             self._prune()
         return self._kept[0] if self._kept else None
@@ -159,8 +158,6 @@ def _draw_from(blocks: Iterable[tuple[int, FetchedRows]], drawings: Sequence[Dra
 
 
 class MemoryScan:
-    """Rows that lie in memory, with a label each or none, and with records or none."""
-
     def __init__(self, rows: ArrayLike, labels: ArrayLike | None = None, table: pa.Table | None = None) -> None:
         self._all = FetchedRows(
             arguments.matrix("rows", rows), np.empty(0) if labels is None else np.asarray(labels), table
@@ -203,7 +200,6 @@ class Fold(Protocol):
 
 
 Sample = tuple[Drawing, DrawnRows]
-"""Rows that a first pass drew, all with the same weight."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,8 +232,6 @@ class FirstPass:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """How a pass reads and maps blocks of a table; can be pickled."""
-
     table: str
     schema: Schema
     labelled: bool
@@ -273,7 +267,6 @@ class Work:
         return DrawnRows(first_row + places, self.map_rows(rows, str), scores).plain()
 
     def chosen(self, keepers: Sequence[Keeper], block: Block) -> list[DrawnRows]:
-        """The rows of a block that draws may keep, for each draw."""
         if any(keeper.drawing.score is not None for keeper in keepers) or not self.is_sound(block.table):
             rows = self.map_rows(block.table, block.locate)
             return [keeper.choose(rows, block.first_row).plain() for keeper in keepers]
@@ -615,8 +608,6 @@ class IdCount:
 
 
 class KeptRowsOfIds:
-    """Draws the rows of each id that take part, block by block."""
-
     def __init__(self, source: Source, column: str, *, keep: int, key: int, missing: MissingWords) -> None:
         self.columns = (column,)
         self._table = source.name
@@ -646,7 +637,6 @@ class KeptRowsOfIds:
 
 
 def written_ids(ids: pa.ChunkedArray, missing: MissingWords, *, table: str, column: str) -> pa.ChunkedArray:
-    """Ids as text, null where there is none."""
     written = [plain_ids(chunk, missing, table=table, column=column).cast(pa.string()) for chunk in ids.chunks]
     return pa.chunked_array(written, pa.string())
 

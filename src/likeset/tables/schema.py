@@ -261,7 +261,6 @@ class Schema:
         return (*marked, *(each.column for each in (label, ids) if each is not None and each.from_data))
 
     def describe(self) -> tuple[Described, ...]:
-        """Every column that matching uses: kind, what a unit is, how many features."""
         return tuple(
             Described(encoder.name, column.kind, encoder.unit, len(encoder.features), column.weight, column.from_data)
             for encoder, column in zip(self._encoders, self.declared.values(), strict=True)

@@ -90,8 +90,6 @@ def _open_path(path: Path, *, name: str) -> "Source":
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Rows that follow each other: the asked columns in the asked order; rows are counted from 0."""
-
     first_row: int
     table: pa.Table
     place: Callable[[int], str] = field(repr=False)
@@ -143,8 +141,6 @@ class File:
 
 @dataclass(frozen=True, eq=False)
 class Part(ABC):
-    """A share of a source that can be pickled and read by another process."""
-
     table: str
     schema: pa.Schema
     first_row: int  # in the whole source
@@ -152,7 +148,6 @@ class Part(ABC):
     starts: Sequence[int]  # first row of each piece, counted from the part's first row, and the end of the last piece
 
     def cut(self, columns: list[str], rows: int) -> Iterator[Block]:
-        """Its rows in order, ``rows`` at a time; the last block has what is left."""
         first = self.first_row
         for table in in_blocks(self.read(columns, rows), rows):
             yield Block(first, table, self.place)
@@ -579,8 +574,6 @@ class _FilePart(Part):
 
 @dataclass(frozen=True, eq=False)
 class _ParquetPart(_FilePart):
-    """A run of row groups of one file."""
-
     first_group: int
     skipped: int  # rows of the file before the first group
     words: frozenset[str] = frozenset()
@@ -777,7 +770,6 @@ def _open_frame(frame: Any, *, name: str) -> Source:
 
 
 def arrow_table(frame: Any, *, name: str) -> pa.Table:
-    """A frame of pandas, or of any library that exports Arrow data, without index and metadata."""
     if type(frame).__module__.split(".")[0] == "pandas" and type(frame).__name__ == "DataFrame":
         return _from_pandas(frame, name=name)  # its Arrow export has the index among the columns
     if hasattr(frame, "collect") and not hasattr(frame, "__arrow_c_stream__"):
