@@ -115,7 +115,7 @@ def checked_delta(delta: float) -> float:
 # with p_t = (1 - e^(t - width)) / (1 - e^-width). The recursion is carried out on a grid, always rounding up;
 # what it gives is a proven bound, about a tenth tighter than the one by Rényi divergences. Purely private steps
 # are added by randomised response, which is their worst case. Proof: docs/proofs/accounting.md, "Bounded range,
-# exactly".
+# exact".
 
 _CELLS = 12  # grid steps per window; the bound loses about 1/(2 * _CELLS²) of epsilon to the grid
 _MOST_WORK = 4e8  # grid updates: some seconds
@@ -618,7 +618,7 @@ class Filter:
         return self._adaptive()
 
     def _adaptive(self) -> float:
-        # Either bound may be the one that holds in the end: docs/proofs/accounting.md, "Two filters at once".
+        # Either bound may be the one that holds in the end: docs/proofs/ledger.md, 3.
         return min(self.spent_purely, epsilon_of_rho(self.rho, self.delta))
 
 
