@@ -1,6 +1,6 @@
 """The console in Chromium: a steward's whole story with real homes, axe on every page.
 
-``LIKESET_REWRITE_IMAGES=1`` makes the pictures in docs/images anew; ``LIKESET_LOOKS=DIR`` keeps one of every page.
+``LIKESET_REWRITE_IMAGES=1`` makes the pictures in docs/images anew.
 """
 
 import json
@@ -73,12 +73,9 @@ def visited(chromium: Browser, folder: Path, **how: Any) -> Iterator[tuple[Page,
 
 def looked_at(page: Page, name: str) -> None:
     """A page is accessible, light and dark, folded open, and fits a telephone; with pictures where they are wanted."""
-    for size in (NARROW, WIDE):
-        page.set_viewport_size(size)  # type: ignore[arg-type]
-        page.evaluate("scrollTo(0, 0)")
-        if folder := os.environ.get("LIKESET_LOOKS"):
-            page.screenshot(path=Path(folder) / f"{name}-{size['width']}.png", full_page=True)
     if os.environ.get("LIKESET_REWRITE_IMAGES") and name in ("inbox", "run"):
+        page.set_viewport_size(WIDE)  # type: ignore[arg-type]
+        page.evaluate("scrollTo(0, 0)")
         path = IMAGES / f"console-{name}-1200.png"
         page.screenshot(path=path)
         with Image.open(path) as picture:

@@ -64,19 +64,6 @@ def test_what_is_there_stays(world: World) -> None:
     assert (world.partial / "mine").read_text(encoding="utf-8") == "precious"
 
 
-@pytest.mark.usefixtures("without_figures")
-def test_a_plan_of_a_finished_job_is_of_a_new_run_and_says_what_to_change(world: World) -> None:
-    """Its rows were charged before: what it recommends must not fail for want of them."""
-    ledger = world.folder / "budgets.sqlite"
-    run("match", world.options(ledger=ledger, offers="uniform"))
-    finished = world.out / "job.yaml"
-    assert job_world.call("plan", {}, finished) == 2
-    for name in OWNERS:
-        run("ledger", {}, "limit", ledger, "--of", name, "--rows", "1000")
-    assert "with the same arguments and another --out and another --run" in run("plan", {}, finished).output
-    run("match", {}, finished, "--out", world.folder / "again", "--run", "again")
-
-
 # Rows that take no part
 
 
@@ -165,14 +152,6 @@ def test_a_shared_ledger_is_private_and_holds_no_cells_after_a_purge(marked: Wor
     assert marks(ledger.read_bytes())
     run("ledger", {}, "purge", ledger, "--before", "2100-01-01")
     assert marks(ledger.read_bytes()) == set()
-
-
-def test_an_error_about_a_row_names_its_place_and_no_cell(marked: World) -> None:
-    marked.replace("south.csv", note=[None] * 50)
-    said = refused("match", marked.options())
-    assert "line 2" in said
-    assert marks(said.encode()) == set()
-    assert not marked.out.exists()
 
 
 @pytest.mark.usefixtures("without_figures")

@@ -1,7 +1,6 @@
 """A password in the address of a table: in no line that a command prints, and in no file but the owner's own."""
 
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,6 @@ from likeset.tables import databases
 from likeset.tables.sources import Source, open_source
 
 CANARY = "c4nary"
-FORMS: dict[str, Callable[[str], str]] = {
-    "before the host": lambda table: f"postgres://ada:a@%2F{CANARY}@db.internal/x?table={table}",
-    "in a setting": lambda table: f"postgres://ada@db.internal/x?password={CANARY}&table={table}",
-}
 
 
 @pytest.fixture
@@ -46,11 +41,15 @@ def said(*given: object) -> str:
 
 @pytest.mark.usefixtures("server", "without_figures")
 def test_a_whole_run_keeps_it_to_itself(tmp_path: Path) -> None:
-    form, world = FORMS["before the host"], World.make(tmp_path)
+    world = World.make(tmp_path)
+
+    def form(table: object) -> str:
+        return f"postgres://ada:a@%2F{CANARY}@db.internal/x?table={table}"
+
     options = world.options(
-        target=form(str(tmp_path / "target.csv")),
-        owner=[f"{name}={form(str(world.place(name)))}" for name in ("north", "south", "west")],
-        public_rows=form(str(tmp_path / "south.csv")),
+        target=form(tmp_path / "target.csv"),
+        owner=[f"{name}={form(world.place(name))}" for name in ("north", "south", "west")],
+        public_rows=form(tmp_path / "south.csv"),
         ledger=tmp_path / "budget.ledger",
     )
     typed = arguments("match", options)
@@ -67,8 +66,11 @@ def test_a_whole_run_keeps_it_to_itself(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("server")
 def test_a_home_keeps_it_in_one_file_of_its_own(tmp_path: Path) -> None:
-    form, folder = FORMS["in a setting"], make_owner(tmp_path)
-    schema = tmp_path / "schema.yaml"
+    folder, schema = make_owner(tmp_path), tmp_path / "schema.yaml"
+
+    def form(table: object) -> str:
+        return f"postgres://ada@db.internal/x?password={CANARY}&table={table}"
+
     asked = terms(expires="2099-01-01")
     (tmp_path / "run-1.invitation").write_bytes(signed_terms(asked))
     with Home(folder) as home:
@@ -81,8 +83,8 @@ def test_a_home_keeps_it_in_one_file_of_its_own(tmp_path: Path) -> None:
 
     outputs = [
         command("data", "add", "x", form("patients"), "--schema", schema, *mapped),
-        command("data", "add", "x", form(str(tmp_path / "missing.csv")), "--schema", schema),
-        command("data", "add", "theirs", form(str(tmp_path / "a.csv")), "--schema", schema, "--json"),
+        command("data", "add", "x", form(tmp_path / "missing.csv"), "--schema", schema),
+        command("data", "add", "theirs", form(tmp_path / "a.csv"), "--schema", schema, "--json"),
         said("check", "--home", folder),
         command("inbox", "--add", tmp_path / "run-1.invitation"),
         command("review", "run-1"),
@@ -90,8 +92,8 @@ def test_a_home_keeps_it_in_one_file_of_its_own(tmp_path: Path) -> None:
         command("approve", "run-1", "--by", "Ada", "--data", "theirs"),
         command("audit", "verify", "--json"),
         repr(Registry(folder / "data").get("theirs")),
-        said("schema", "check", "--schema", schema, form(str(tmp_path / "a.csv"))),
-        said("schema", "draft", form(str(tmp_path / "a.csv"))),
+        said("schema", "check", "--schema", schema, form(tmp_path / "a.csv")),
+        said("schema", "draft", form(tmp_path / "a.csv")),
     ]
     assert "mapping goes with" in outputs[0]
     assert '"data": "theirs"' in outputs[2]

@@ -61,16 +61,12 @@ class TestInviting:
         first = market.invite()
         charged = spent(market)
         assert 0.0 < charged < 8.0
-        assert first.terms.owners == OWNERS
+        assert first.terms.cards == {name: secret_of(name).card.fingerprint for name in (CONSUMER, CURATOR, *OWNERS)}
+        path = market.consumer.folder("run-1").invitation_path
+        assert Invitation.read(path.read_bytes()).terms == first.terms
+        assert path.stat().st_mode & 0o077 == 0
         assert market.invite().signed == first.signed
         assert spent(market) == charged
-
-    def test_the_terms_name_all_parties_by_the_cards_that_are_pinned(self, market: Market) -> None:
-        run = market.invite()
-        assert run.terms.cards == {name: secret_of(name).card.fingerprint for name in (CONSUMER, CURATOR, *OWNERS)}
-        path = market.consumer.folder("run-1").invitation_path
-        assert Invitation.read(path.read_bytes()).terms == run.terms
-        assert path.stat().st_mode & 0o077 == 0
 
     @pytest.mark.parametrize(
         ("owners", "words"),
