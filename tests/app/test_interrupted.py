@@ -54,7 +54,7 @@ BEFORE = [
     ("while an owner's file is opened", "likeset.run.job.open_source", 2),
     ("while ids are counted", "likeset.tables.scan.IdCount.most_rows", 3),
     ("while an owner's rows are checked", "likeset.tables.scan.SourceScan.first_pass", 3),
-    ("before the directory is made", "likeset.run.job._make", 1),
+    ("before the directory is made", "likeset.run.job.Path.mkdir", 1),
     ("while the job is written down", "likeset.documents.write", 1),
     ("before the ledger is made", "likeset.run.job.SteadyLedger", 1),
     ("after the ledger was made", "likeset.run.plan.check_rows_left", 1),
