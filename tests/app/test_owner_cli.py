@@ -91,11 +91,11 @@ def test_from_an_empty_directory_to_rows_that_left(node: Path, sent: Path, tmp_p
     assert hashlib.sha256(saved.read_bytes()).hexdigest() == letter["sha256"]
     assert saved.read_bytes() == outside.read(letters[0]).data
     few = run("owner", "outbox", "run-1", "--rows", "--show", 5, home=node).stdout
-    assert "the first 5; --show 12 shows all of them" in few
+    assert "the first 5 rows; --show 12 shows all of them" in few
     assert "--show 12" not in run("owner", "outbox", "run-1", "--rows", "--show", 12, home=node).stdout
     exact = document("owner", "dry-run", "run-1", "--show", 99, home=node)
     assert exact["exact"]
-    assert exact["shown"] == left["rows"]["run-1"], "what a dry run shows is what left"
+    assert [{"run": "run-1", **row} for row in exact["shown"]] == left["rows"], "what a dry run shows is what left"
     budget = document("owner", "budget", home=node)
     assert budget["rows"] == {"spent": 12, "limit": 36}
     assert [(one["toward"], one["rows"]) for one in budget["history"]] == [("curator", 12)]

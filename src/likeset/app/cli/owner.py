@@ -353,21 +353,16 @@ def outbox(
         _save_messages(listed, save)
     shown_too = listed if run or rows or save or as_json else []
     document: dict[str, Any] = {"runs": left, "letters": [letter.document() for letter in shown_too]}
-
-    def view() -> None:
-        hidden = ("sha256", "run") if run else ("sha256",)  # the table would be too wide
-        lines = [{name: value for name, value in line.items() if name not in hidden} for line in document["letters"]]
-        show_document({"runs": left, **({"letters": lines} if lines else {})} if left or lines else "Nothing has left.")
-        for name, table in tables.items():
-            first = row_documents(table, show)
-            show_document(first or "these rows cannot be shown", f"{name}: {table.count:,} rows")
-            if table.held_back:
-                stdout.print(f"{table.held_back:,} more were held back, and did not leave", soft_wrap=True)
-            if table.count > show and table.table is not None:
-                stdout.print(f"the first {show:,}; --show {table.count} shows all of them", soft_wrap=True)
-
-    shown = {name: row_documents(table, table.count) for name, table in tables.items()} if as_json else {}
-    emit({**document, **({"rows": shown} if rows else {})}, as_json=as_json, view=view)
+    if rows:
+        shown = {name: row_documents(table, table.count if as_json else show) for name, table in tables.items()}
+        document["rows"] = [{"run": name, **row} for name, found in shown.items() for row in found]
+    notes = [f"{table.held_back:,} rows of {name} were held back" for name, table in tables.items() if table.held_back]
+    for name, table in tables.items():
+        if table.table is None:
+            notes.append(f"the rows of {name} cannot be shown")
+        elif table.count > show:
+            notes.append(f"{name}: the first {show:,} rows; --show {table.count} shows all of them")
+    emit(document, as_json=as_json, notes=notes)
 
 
 def row_documents(rows: "review.LeftRows", most: int) -> list[dict[str, Any]]:
