@@ -244,7 +244,7 @@ class TestRefusing:
             write_policy(folder, per_run={"epsilon": 0, "delta": 1e-5, "rows": 3})
             outside = Outside(owner, agreed)
             letter = outside.release()
-            assert "rows in one run" in self.refused(owner, letter)
+            assert "rows that leave: " in self.refused(owner, letter)
             said = [owner.mail.data_of(row) for row in owner.mail.claim(outside.run) if row.post == "standing"]
             assert said == [b"abstains"], "the consumer hears no reason"
             write_policy(folder)
@@ -259,7 +259,7 @@ class TestRefusing:
             approve(owner, agreed)
             write_policy(folder, total={"epsilon": 0, "delta": 1e-5, "rows": 3})
             (tmp_path / "a.csv").unlink()
-            assert "rows over all runs" in self.refused(owner, Outside(owner, agreed).release())
+            assert "over all runs" in self.refused(owner, Outside(owner, agreed).release())
 
 
 class TestDeciding:

@@ -178,7 +178,7 @@ def test_the_total_over_runs_is_reached_and_the_next_run_is_refused_everywhere(o
         approve(owner, agreed)
     for agreed in runs[:3]:
         answer(owner, agreed)
-    reason = "rows over all runs: 36 of 36 are disclosed already, and this run may disclose 12"
+    reason = "rows that leave: 36 of 36 are spent over all runs, and it would be 48 with this run"
     assert owner.judge(runs[3]).reasons == (reason,)
     assert review.review(owner, "run-4").verdict.reasons == (reason,)
     with pytest.raises(IllegalMessage, match="36 of 36"):
@@ -197,7 +197,7 @@ def test_epsilon_toward_others_adds_up_over_runs(tmp_path: Path) -> None:
         assert 1.0 < spent < 2.0
         invite(owner, second)
         (reason,) = owner.judge(second).reasons
-        assert f"{spent:.4g} of 2 is spent already" in reason
+        assert f"{spent:.4g} of 2 are spent" in reason
         assert owner.approve("run-2", second.digest, by="Ada").reasons == (reason,)
 
 

@@ -88,7 +88,7 @@ def test_a_full_disk_is_no_other_answer(owner: Owner, monkeypatch: pytest.Monkey
         ({"purpose": "Billing"}, "the purpose is not among"),
         ({"expires": "2020-01-01"}, "ended at 2020-01-01"),
         ({"columns": ("age", "name")}, "columns that may not leave by owner.yaml: 'name'"),
-        ({"offer_factor": 400.0}, "rows in one run: 1,200 are asked for, 36 are allowed"),
+        ({"offer_factor": 400.0}, "rows that leave: 1,200 in this run, 36 allowed in one"),
         ({"owners": ("b", "c")}, "do not name this home's card"),
     ],
 )

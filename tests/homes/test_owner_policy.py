@@ -37,8 +37,12 @@ def test_a_run_within_everything_is_accepted() -> None:
         ({"consumers": []}, {}, "consumer new-clinic"),
         ({"purposes": ["billing"]}, {}, "the purpose is not among"),
         ({"columns": ["age", "dose", "sex"]}, {}, "may not leave by owner.yaml: 'ill'"),
-        ({"per_run": {"rows": 11}}, {}, "rows in one run: 12 are asked for, 11 are allowed"),
-        ({"total": {"rows": 11}}, {}, "0 of 11 are disclosed already, and this run may disclose 12"),
+        ({"per_run": {"rows": 11}}, {}, "rows that leave: 12 in this run, 11 allowed in one"),
+        (
+            {"total": {"rows": 11}},
+            {},
+            "rows that leave: 0 of 11 are spent over all runs, and it would be 12 with this run",
+        ),
         ({"runs_per_month": 0}, {}, "runs this month: 0 began already, 0 are allowed"),
         ({"price_at_least": 1.5}, {}, "1 is offered, at least 1.5 is asked"),
         ({}, {"expires": "2029-03-05T11:59"}, "the terms ended on 2029-03-05T11:59"),
@@ -79,9 +83,9 @@ def test_epsilon_of_a_run_and_of_all_runs() -> None:
         per_run={"epsilon": 0.4, "delta": 1e-5, "rows": 20}, total={"epsilon": 2.0, "delta": 1e-5, "rows": 20}
     )
     one, delta, total = reasons(given, run, accounts)
-    assert "0.5 is asked for, 0.4 is allowed" in one
-    assert "delta toward other owners in one run: 0.0001 is asked for, 1e-05 is allowed" in delta
-    assert "1.5 of 2 is spent already, and with this run it would be 2.25" in total
+    assert "epsilon toward other owners: 0.5 in this run, 0.4 allowed in one" in one
+    assert "delta toward other owners: 0.0001 in this run, 1e-05 allowed in one" in delta
+    assert "1.5 of 2 are spent over all runs, and it would be 2.25 with this run" in total
 
 
 def test_a_run_that_is_paid_is_not_counted_against_the_totals_again() -> None:

@@ -22,7 +22,8 @@ from likeset.errors import LikesetError
 from likeset.homes.home import Home, Smtp
 from likeset.homes.mail import Mail
 from likeset.homes.owner import Owner
-from likeset.homes.review import BUDGETS, budget_overview
+from likeset.homes.policy import BUDGETS
+from likeset.homes.review import budget_overview
 from likeset.homes.runs import Run
 
 DAY_AHEAD = timedelta(days=1)

@@ -25,6 +25,14 @@ Delta = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=0)]
 
 
+BUDGETS = {
+    "epsilon": "epsilon toward other owners",
+    "rows": "rows that leave",
+    "readable": "rows that one party may read",
+}
+"""What is counted in each run and over all runs."""
+
+
 class RunLimit(Document):
     epsilon: Epsilon = 0.0
     delta: Delta = 1e-5
@@ -32,11 +40,7 @@ class RunLimit(Document):
     readable: Count | None = None
 
 
-class TotalLimit(Document):
-    epsilon: Epsilon = 0.0
-    delta: Delta = 1e-5
-    rows: Count = 0
-    readable: Count | None = None
+class TotalLimit(RunLimit):
     relation: Literal["replace-one", "add-or-remove"] = "replace-one"
 
 
@@ -120,7 +124,7 @@ def verdict(policy: Policy, terms: Terms, accounts: Accounts, history: History) 
 
 def plainly_against(policy: Policy, terms: Terms, now: datetime) -> list[str]:
     """The reasons against a run that follow from its terms alone; its cost is not computed."""
-    rows = _about_rows(policy, terms.rows_per_owner, terms.rows_readable)
+    rows = _over_in_one_run(policy, rows=terms.rows_per_owner, readable=terms.rows_readable)
     return [*_about_who(policy, terms), *_about_what(policy, terms), *rows, *_about_end(terms, now)]
 
 
@@ -137,15 +141,21 @@ def _about_end(terms: Terms, now: datetime) -> list[str]:
     return [f"the terms ended on {terms.expires}, and this machine's clock says {clock_words(now)}"]
 
 
-def _about_rows(policy: Policy, rows: float, readable: float) -> list[str]:
-    limit, reasons = policy.per_run, []
-    if rows > limit.rows:
-        reasons.append(f"rows in one run: {rows:,} are asked for, {limit.rows:,} are allowed")
-    if limit.readable is not None and readable > limit.readable:
-        reasons.append(
-            f"rows that one party may read in one run: {readable:,} by these terms, {limit.readable:,} are allowed"
-        )
-    return reasons
+def amount(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def _is_over(value: float, limit: float | None) -> bool:
+    return limit is not None and value > (limit if isinstance(value, int) else limit * (1 + _ROUNDING))
+
+
+def _over_in_one_run(policy: Policy, **asked: float) -> list[str]:
+    limits = {name: getattr(policy.per_run, name) for name in asked}
+    return [
+        f"{BUDGETS[name]}: {amount(value)} in this run, {amount(limits[name])} allowed in one"
+        for name, value in asked.items()
+        if _is_over(value, limits[name])
+    ]
 
 
 def _about_who(policy: Policy, terms: Terms) -> list[str]:
@@ -185,45 +195,29 @@ def _about_what(policy: Policy, terms: Terms) -> list[str]:
 
 
 def _about_one_run(policy: Policy, terms: Terms, accounts: Accounts) -> list[str]:
-    reasons, limit = _about_rows(policy, accounts.rows.run, accounts.readable.run), policy.per_run
+    is_bounded = accounts.epsilon.run < math.inf
+    epsilon = {"epsilon": accounts.epsilon.run} if is_bounded else {}
+    reasons = _over_in_one_run(policy, rows=accounts.rows.run, readable=accounts.readable.run, **epsilon)
     if accounts.other_unit is not None:
         reasons.append(
             f"unit of privacy: earlier runs protected one {accounts.other_unit}, and the terms protect one "
             f"{terms.unit}; ask for terms whose schema declares the same id"
         )
-    if math.isinf(accounts.epsilon.run):
-        if not policy.accept_unproven:
-            reasons.append("no bound is known on what other owners may learn, and owner.yaml accepts no unproven part")
-    elif accounts.epsilon.run > limit.epsilon * (1 + _ROUNDING):
-        reasons.append(
-            f"epsilon toward other owners in one run: {accounts.epsilon.run:.4g} is asked for, "
-            f"{limit.epsilon:.4g} is allowed"
-        )
-    if accounts.epsilon.run > 0 and terms.owner_budget.delta > limit.delta * (1 + _ROUNDING):
-        reasons.append(
-            f"delta toward other owners in one run: {terms.owner_budget.delta:g} is asked for, "
-            f"{limit.delta:g} is allowed"
-        )
+    if not is_bounded and not policy.accept_unproven:
+        reasons.append("no bound is known on what other owners may learn, and owner.yaml accepts no unproven part")
+    delta, most = terms.owner_budget.delta, policy.per_run.delta
+    if accounts.epsilon.run > 0 and _is_over(delta, most):
+        reasons.append(f"delta toward other owners: {delta:g} in this run, {most:g} allowed in one")
     return reasons
 
 
 def _about_totals(policy: Policy, accounts: Accounts) -> list[str]:
-    reasons, limit = [], policy.total
-    if accounts.rows.after > limit.rows:
-        reasons.append(
-            f"rows over all runs: {accounts.rows.spent:,} of {limit.rows:,} are disclosed already, and this run "
-            f"may disclose {accounts.rows.run:,}"
-        )
-    if limit.readable is not None and accounts.readable.after > limit.readable:
-        reasons.append(
-            f"rows that one party may read, over all runs: {accounts.readable.spent:,} of {limit.readable:,} already, "
-            f"and this run may add {accounts.readable.run:,}"
-        )
-    if accounts.epsilon.after > limit.epsilon * (1 + _ROUNDING):
-        reasons.append(
-            f"epsilon toward other owners over all runs: {accounts.epsilon.spent:.4g} of {limit.epsilon:.4g} is spent "
-            f"already, and with this run it would be {accounts.epsilon.after:.4g}"
-        )
+    reasons = []
+    for name, what in BUDGETS.items():
+        budget, limit = getattr(accounts, name), getattr(policy.total, name)
+        if _is_over(budget.after, limit):
+            spent = f"{amount(budget.spent)} of {amount(limit)} are spent"
+            reasons.append(f"{what}: {spent} over all runs, and it would be {amount(budget.after)} with this run")
     return reasons
 
 

@@ -28,7 +28,7 @@ from likeset.homes.owner import (
     costs_of,
     spent_by_run,
 )
-from likeset.homes.policy import Accounts, History, Policy, Verdict
+from likeset.homes.policy import BUDGETS, Accounts, History, Policy, Verdict, amount
 from likeset.homes.runs import (
     CLOSED,
     RECEIPT,
@@ -237,14 +237,6 @@ def past_runs(owner: Owner, terms: Terms) -> list[dict[str, Any]]:
 # Budgets.
 
 
-BUDGETS = {
-    "epsilon": "epsilon toward other owners",
-    "rows": "rows that leave",
-    "readable": "rows that one party may read",
-}
-"""What is counted over all runs."""
-
-
 def budget_overview(owner: Owner) -> dict[str, Any]:
     """What is spent of each budget, its limit in ``owner.yaml``, and every charge; nothing is written.
 
@@ -285,18 +277,14 @@ def _budget_lines(budgets: dict[str, dict[str, float | None]], accounts: Account
     verb = "cost" if accounts.charged else "costs"
     for name, what in BUDGETS.items():
         spent, run, after, limit = (budgets[name][part] or 0 for part in ("spent", "run", "after", "limit"))
-        cost = "without a bound" if budgets[name]["run"] is None else f"up to {_amount(run)}"
-        left = _amount(max(0, limit - after))
-        words = f"this run {verb} {cost}; {_amount(spent)} of {_amount(limit)} are spent, {left} remain after it"
+        cost = "without a bound" if budgets[name]["run"] is None else f"up to {amount(run)}"
+        left = amount(max(0, limit - after))
+        words = f"this run {verb} {cost}; {amount(spent)} of {amount(limit)} are spent, {left} remain after it"
         if name == "epsilon" and after == limit == 0:
             words = f"this run {verb} nothing: other owners learn nothing about your rows, and your rules allow no more"
         elif name == "epsilon":
             words += f" (at delta {accounts.delta:g})"
         yield f"Budget of {what}:", f"{words}."
-
-
-def _amount(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
 # The log.

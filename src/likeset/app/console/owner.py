@@ -19,7 +19,7 @@ from likeset.homes import review as reviews
 from likeset.homes.checkup import DataCheck
 from likeset.homes.home import CONSOLE_FOLDER
 from likeset.homes.owner import Owner
-from likeset.homes.policy import Verdict
+from likeset.homes.policy import BUDGETS, Verdict
 from likeset.homes.review import Choice, Rehearsal, Review
 from likeset.homes.runs import Invitation, Run, check_is_terms
 from likeset.ledger.ledger import Head
@@ -168,7 +168,7 @@ def _run_page(owner: Owner, visit: Visit, run: Run, *, rehearsed: Rehearsal | No
         "choices": [one for one in choices if one != "approve" or reviewed.verdict.accepted or len(fitting) > 1],
         "fitting": fitting,
         "examples": {} if rehearsed is None else _examples(rehearsed),
-        "bars": [(what, reviewed.budgets[name]) for name, what in reviews.BUDGETS.items()],
+        "bars": [(what, reviewed.budgets[name]) for name, what in BUDGETS.items()],
     }
     return visit.render("run.html", **words)
 
@@ -198,7 +198,7 @@ def budgets(owner: Owner, visit: Visit) -> Response:
     overview = reviews.budget_overview(owner)
     history = overview["history"][::-1]
     pages = Pages.of(len(history), visit.number("page", 1))
-    bars = [(what, {**overview[name], "after": overview[name]["spent"]}) for name, what in reviews.BUDGETS.items()]
+    bars = [(what, {**overview[name], "after": overview[name]["spent"]}) for name, what in BUDGETS.items()]
     return visit.render("budgets.html", overview=overview, history=pages.part(history), pages=pages, bars=bars)
 
 
