@@ -157,9 +157,9 @@ def test_bad_data_are_refused_by_name(words: str, changes: dict[str, Any], tmp_p
 @pytest.mark.parametrize(
     ("argument", "words", "settings"),
     [
-        ("size", "180 rows that all owners have", {"size": 10**6}),
-        ("size", "180 rows that all owners have", {"size": 181, "protocol": "interactive", "dimension": 32}),
-        ("size", "170 rows that owners can offer, each 60 at most", {"size": 180, "offer_factor": 1.0}),
+        ("size", "180 rows that all owners can", {"size": 10**6}),
+        ("size", "180 rows that all owners can", {"size": 181, "protocol": "interactive", "dimension": 32}),
+        ("size", "170 rows that all owners can offer, each 60 at most", {"size": 180, "offer_factor": 1.0}),
         ("offer_factor", "6 rows where 50 are wanted", {"size": 50, "offer_factor": 0.1}),
     ],
 )

@@ -172,7 +172,7 @@ class TestReleaseWidth:
         all_rows = Summarizer(4, declared_size=25, **options).fit(TARGET, OWNERS)
         one_less = Summarizer(4, declared_size=25, **options).fit(TARGET[1:], OWNERS)
         assert all_rows.terms_ == one_less.terms_
-        with pytest.raises(InvalidArgument, match="goes with add-or-remove"):
+        with pytest.raises(InvalidArgument, match="and only there"):
             Summarizer(4, declared_size=25).fit(TARGET, OWNERS)
 
 

@@ -215,7 +215,6 @@ def run_protocol(task: Task, *, curator_of: CuratorOf | None = None, **settings:
         ChargedParty(curator, charges),
         {name: ChargedParty(owner, charges) for name, owner in owners.items()},
         ChargedParty(consumer, charges),
-        workers=1,
     )
     starts = np.cumsum([0, *(len(rows) for rows in task.market.owners.values())])
     summary = result.summary

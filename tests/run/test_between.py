@@ -335,10 +335,10 @@ class TestSplit:
     @pytest.mark.parametrize(
         ("wished", "words"),
         [
-            ({"curator": "split"}, "witness: .*name one whose card is pinned here"),
+            ({"curator": "split"}, "needs one whose card is pinned here"),
             ({"curator": "trusted", "witness": WITNESS}, "a trusted curator needs none"),
-            ({"witness": WITNESS, "protocol": "interactive"}, "interactive needs a trusted curator"),
-            ({"witness": WITNESS, "auction": "threshold"}, "threshold needs a trusted curator"),
+            ({"witness": WITNESS, "protocol": "interactive"}, "need a trusted curator"),
+            ({"witness": WITNESS, "auction": "threshold"}, "need a trusted curator"),
             ({"witness": "a"}, "witness = .*a.*with the role owner"),
             ({"witness": "curator"}, "with the role curator"),
             ({"witness": "nobody"}, "no card of that"),

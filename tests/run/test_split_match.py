@@ -107,8 +107,8 @@ def test_match_writes_the_records_of_the_rows_that_were_bought(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"protocol": "interactive"}, "interactive needs a trusted curator"),
-        ({"auction": "threshold"}, "auction threshold needs a trusted curator"),
+        ({"protocol": "interactive"}, "need a trusted curator"),
+        ({"auction": "threshold"}, "need a trusted curator"),
         ({"offers": "uniform", "release_gamma": None}, "gamma"),
         ({"gamma": 1e4}, "too large for a split curator"),
         ({"curator": "both"}, "curator"),

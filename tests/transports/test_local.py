@@ -40,11 +40,10 @@ def _run(made: World, **options: Any) -> RunResult:
 
 
 @each_option
-@pytest.mark.parametrize("workers", [1, 4])
-def test_the_engine_comes_to_what_the_protocol_comes_to(options: dict[str, Any], workers: int) -> None:
+def test_the_engine_comes_to_what_the_protocol_comes_to(options: dict[str, Any]) -> None:
     agreed = terms(**options)
     outcome = carry(world(agreed))
-    result = _run(world(agreed), workers=workers)
+    result = _run(world(agreed))
     assert same_summary(result.summary, outcome.summary)
     assert result.messages == sum(len(heard) for heard in outcome.heard.values())
     assert result.bytes_sent == sum(len(data) for heard in outcome.heard.values() for data in heard)

@@ -107,12 +107,7 @@ def is_split(settings: RunSettings) -> bool:
 def planned_split(settings: RunSettings) -> SplitShape | None:
     if not is_split(settings):
         return None
-    if settings.protocol == "interactive":
-        raise InvalidArgument("curator", "split", "goes with the sealed protocol; interactive needs a trusted curator")
-    if settings.auction not in ("auto", "everyone"):
-        raise InvalidArgument("curator", "split", f"asks everyone; auction {settings.auction} needs a trusted curator")
-    size = arguments.count("size", settings.size)
-    return SplitShape(program_digest(), size)
+    return SplitShape(program_digest(), arguments.count("size", settings.size))
 
 
 def split_width(settings: RunSettings, inputs: Inputs, release_gamma: float) -> float:
@@ -163,8 +158,7 @@ def public_width(settings: RunSettings, inputs: Inputs, *, released: bool) -> fl
     elif not is_split(settings) or settings.gamma != "median":
         return NO_WIDTH  # nobody uses it
     else:
-        reason = "must be a number: the kernel of a split curator is public, and nothing is released that it could "
-        reason += "follow from; give gamma, release_gamma or public_rows"
+        reason = "must be a number for a split curator without a release; give gamma, release_gamma or public_rows"
         raise InvalidArgument("gamma", "'median'", reason)
     check_width("release_gamma", gamma, inputs)
     return gamma
@@ -186,23 +180,14 @@ def check_width(argument: str, gamma: float, inputs: Inputs, *, scale: float | N
 def check_scale(inputs: Inputs, *, released: bool) -> None:
     """Where the release's width comes from the public grid, rows must lie as near to one another as that expects."""
     nearest = min(width_choice.grid(inputs.target.rows.shape[1]))
-    if _loses_exponents(max(NO_WIDTH, RELEASE_SCALE / nearest) / RELEASE_SCALE, inputs, digits=_DIGITS_SINGLE):
-        how = "is not scaled, or owners' rows are not: some lie hundreds of units from its middle"
-    elif released and 0.0 < (inputs.largest_squared_distance or 0.0) < nearest:
-        how = (
-            "is not scaled: all rows lie within a few hundredths of a unit, so that a release could not tell them apart"
+    is_wide = _loses_exponents(max(NO_WIDTH, RELEASE_SCALE / nearest) / RELEASE_SCALE, inputs, digits=_DIGITS_SINGLE)
+    if is_wide or (released and 0.0 < (inputs.largest_squared_distance or 0.0) < nearest):
+        how = "some rows lie hundreds of units" if is_wide else "all rows lie within a few hundredths of a unit"
+        reason = (
+            f"is not scaled, or owners' rows are not: {how} from its middle; divide each column by a spread that is "
+            "public knowledge (a scaler in a pipeline scales the target alone), or give release_gamma"
         )
-    else:
-        return
-    remedy = (
-        "divide each column by a spread that is public knowledge (a scaler in a pipeline scales the target alone), or "
-        "give release_gamma"
-    )
-    raise InvalidArgument(
-        "target",
-        f"array of shape {inputs.target.rows.shape}",
-        f"{how}, where a unit should be about the spread of a column; {remedy}",
-    )
+        raise InvalidArgument("target", f"array of shape {inputs.target.rows.shape}", reason)
 
 
 def _loses_exponents(gamma: float, inputs: Inputs, *, digits: int) -> bool:
@@ -328,13 +313,10 @@ class Plan:
     def check_enough_rows(self, owners_rows: Iterable[int]) -> None:
         if self.settings.allow_fewer:
             return
-        counts, each, size = list(owners_rows), self.terms.rows_per_owner, self.terms.size
-        total, offered = sum(counts), sum(min(count, each) for count in counts)
-        if size > total:
-            reason = f"is more than the {total:,} rows that all owners have together; ask for fewer, or {_ALLOW_FEWER}"
-            raise InvalidArgument("size", size, reason)
+        each, size = self.terms.rows_per_owner, self.terms.size
+        offered = sum(min(count, each) for count in owners_rows)
         if size > offered:
-            reason = f"is more than the {offered:,} rows that owners can offer, each {each:,} at most"
+            reason = f"is more than the {offered:,} rows that all owners can offer, each {each:,} at most"
             raise InvalidArgument("size", size, f"{reason}; raise offer_factor, ask for fewer, or {_ALLOW_FEWER}")
 
     @property
@@ -502,17 +484,11 @@ def _selection(settings: RunSettings, inputs: Inputs) -> Selection:
 
 
 def _public_size(settings: RunSettings, inputs: Inputs) -> int:
-    if settings.relation == "add-or-remove":
-        if settings.declared_size is None:
-            raise InvalidArgument(
-                "declared_size",
-                None,
-                "must be given under add-or-remove: the number of the target's rows is protected",
-            )
-        return arguments.count("declared_size", settings.declared_size)
-    if settings.declared_size is not None:
-        raise InvalidArgument("declared_size", settings.declared_size, "goes with add-or-remove only")
-    return len(inputs.target.rows)
+    declared = settings.declared_size
+    if (settings.relation == "add-or-remove") != (declared is not None):
+        reason = "must be given under add-or-remove, which protects the number of the target's rows, and only there"
+        raise InvalidArgument("declared_size", declared, reason)
+    return len(inputs.target.rows) if declared is None else arguments.count("declared_size", declared)
 
 
 def _checked_seed_rows(settings: RunSettings, inputs: Inputs) -> Rows | None:
@@ -614,7 +590,7 @@ def guarantee_documents(guarantees: Iterable[PlannedView], *, unit: PrivacyUnit)
         {
             "observer": planned.view.observer,
             "protects": planned.view.protected,
-            "protected_unit": _in_full(unit),
+            "protected_unit": "one row" if unit == ROW else f"one id (at most {unit.rows} of its rows take part)",
             "epsilon": float(planned.guarantee.epsilon) if math.isfinite(planned.guarantee.epsilon) else None,
             "delta": planned.guarantee.delta,
             "guess": planned.guess,
@@ -628,13 +604,6 @@ def guarantee_documents(guarantees: Iterable[PlannedView], *, unit: PrivacyUnit)
         }
         for planned in guarantees
     ]
-
-
-def _in_full(unit: PrivacyUnit) -> str:
-    if unit == ROW:
-        return "one row"
-    most = f"at most {unit.rows} take part" if unit.rows > 1 else "at most 1 takes part"
-    return f"one id (all of its rows, of which {most})"
 
 
 def _parts(planned: PlannedView) -> list[dict[str, Any]]:
@@ -747,7 +716,7 @@ def _advice(plan: Plan) -> Advice:
     share = epsilon / asked  # of the budget that goes into the release
     better_epsilon = _least(lambda value: outlook(share * value, rows).ratio >= _GOOD, asked, _LARGEST_SUGGESTED)
     better_rows = _least(lambda value: outlook(epsilon, round(value)).ratio >= _GOOD, rows, _MOST_SUGGESTED_ROWS)
-    ways = [f"epsilon >= {_up(better_epsilon):g}"] if better_epsilon else []
+    ways = [f"epsilon >= {math.ceil(better_epsilon * 10.0 - 1e-9) / 10.0:g}"] if better_epsilon else []
     ways += [f">= {math.ceil(better_rows / 10) * 10:,} rows"] if better_rows else []
     otherwise = "offers: uniform" if terms.protocol == "sealed" else "protocol: sealed"
     text = have + f"the noise is {100.0 / now.ratio:.0f}% of the signal; use {' or '.join(ways) or otherwise}."
@@ -761,7 +730,3 @@ def _least(good_enough: Callable[[float], bool], low: float, high: float) -> flo
         middle = math.sqrt(low * high)
         low, high = (low, middle) if good_enough(middle) else (middle, high)
     return high
-
-
-def _up(value: float) -> float:
-    return math.ceil(value * 10.0 - 1e-9) / 10.0

@@ -63,8 +63,6 @@ RESULT, PICTURES, SUMMARY, REPORT = "result.json", "pictures.json", "summary.par
 Render = Callable[[Mapping[str, Any], Mapping[str, Any]], str]
 """The report's page, from ``result.json`` and ``pictures.json``."""
 
-_RELEASE = "/target-release"
-_ROUNDING = 1e-6
 _SELECTING: dict[str, object] = {"gamma": "median", "gamma_scale": 1.0, "weights": False, "labels": "match"}
 _ROOM = 1024  # characters: for what is drawn, and the day on which terms end
 _ROOM_FOR_A_CARD = 56  # beside the name of its party
@@ -317,20 +315,10 @@ def settled_curator(job: Job) -> Job:
     """The job with a curator that is trusted or split: split where a witness is named."""
     asked = "split" if job.witness is not None else "trusted"
     curator = asked if job.curator == "auto" else job.curator
-    if curator == "split" and job.witness is None:
-        reason = "is missing: a split curator is three parties; name one whose card is pinned here (witness: NAME)"
-        raise InvalidArgument("witness", "none", reason)
-    if job.witness is not None and curator == "trusted":
-        reason = "has nothing to do in this run: a trusted curator needs none; leave it out"
+    if (curator == "split") != (job.witness is not None):
+        reason = "a split curator needs one whose card is pinned here (witness: NAME), a trusted curator needs none"
         raise InvalidArgument("witness", job.witness, reason)
     return job.model_copy(update={"curator": curator})
-
-
-def check_able_to_compute(home: Home, terms: PlannedTerms) -> None:
-    """Raise, before anything is signed, unless the consumer itself can compute in a split run."""
-    if terms.split is not None:
-        split_python()
-        _ = home.settings.tunnels
 
 
 def check_carried(job: Job) -> list[Notice]:
@@ -393,7 +381,9 @@ def _sign(consumer: ConsumerRole, folder: RunFolder, job: Job, **times: str) -> 
     home = consumer.home
     draws = draws_of_run(job, home.database_file, run=folder.name)
     plan = plan_between(job, secrets=draws.secrets)
-    check_able_to_compute(home, plan.terms)
+    if plan.terms.split is not None:  # nothing is signed unless the consumer itself can compute
+        split_python()
+        _ = home.settings.tunnels
     cards = named_cards(home, owners=job.owners, curator=job.curator_card, witness=job.witness)
     target = plan.inputs.target
     content = hashlib.sha256(f"{plan.terms.schema_digest}\n{target.fingerprint}".encode()).digest()

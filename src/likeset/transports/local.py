@@ -6,7 +6,7 @@ the curator refuses is as if it had not come; the run goes on.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -73,10 +73,6 @@ class ChargedParty(Generic[_Party]):
         return self.charges.draw(wanted.charge, wanted.draw, request=wanted.request(), repeatable=wanted.repeatable)
 
 
-AtOnce = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""Calls a function with each of several things, perhaps side by side: ``map``, or that of a pool of threads."""
-
-
 Progress = Callable[[str, int, int], None]
 """Called with (stage, done, of)."""
 
@@ -105,16 +101,19 @@ class _Delivery:
     def send(self, messages: Sequence[Message]) -> None:
         self.messages += len(messages)
         self.bytes_sent += sum(len(message.data) for message in messages)
-        self.queue.extend(map(_travelled, messages))
+        for message in messages:
+            arrived = decode(message.data)
+            arrived.__dict__["data"] = message.data
+            self.queue.append(arrived)
 
     def give_up(self, owner: str, why: LikesetError) -> None:
         self.failures.setdefault(owner, str(why))  # what follows from the first failure explains less
         self.send(self.leader.give_up(owner))
 
-    def next_step(self, at_once: AtOnce) -> None:
+    def next_step(self, pool: ThreadPoolExecutor) -> None:
         batch = self._front()
         if batch:
-            for message, answers in zip(batch, at_once(self._answers, batch), strict=True):
+            for message, answers in zip(batch, pool.map(self._answers, batch), strict=True):
                 if isinstance(answers, LikesetError):
                     self.give_up(message.receiver, answers)
                 else:
@@ -155,18 +154,11 @@ class _Delivery:
         return RunResult(summary, self.messages, self.bytes_sent, self.failures)
 
 
-def _travelled(message: Message) -> Message:
-    arrived = decode(message.data)
-    arrived.__dict__["data"] = message.data
-    return arrived
-
-
 def run_local(
     curator: ChargedParty[Curator],
     owners: Mapping[str, ChargedParty[Any]],
     consumer: ChargedParty[Consumer],
     *,
-    workers: int = 2,
     progress: Progress | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> RunResult:
@@ -180,12 +172,10 @@ def run_local(
     delivery = _Delivery(owners, (curator, consumer), curator, progress)
     # The curator hears the consumer first: it is to wait for owners when the first of them answers.
     delivery.send(sorted(consumer.start(), key=lambda message: message.receiver != CURATOR))
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        # With one at a time, a thread would cost more than a small answer does.
-        at_once: AtOnce = pool.map if workers > 1 else map
+    with ThreadPoolExecutor(max_workers=2) as pool:
         while consumer.party.summary is None:
             if delivery.queue:
-                delivery.next_step(at_once)
+                delivery.next_step(pool)
                 continue
             waiting = sorted(curator.party.waiting_for)  # nobody has anything to say: these will never answer
             if not waiting:
@@ -222,7 +212,7 @@ def run_split(
     with ThreadPoolExecutor(max_workers=2) as pool:
         while delivery.queue or not consumer.party.finished:
             if delivery.queue:
-                delivery.next_step(pool.map)
+                delivery.next_step(pool)
             elif all(each.party.is_ready for each in computing):
                 inputs = {each.party.role: each.party.inputs() for each in computing}
                 delivery.send(consumer.opened(compute(inputs)))

@@ -224,17 +224,10 @@ class SftpStore(Store):
             files.stat(self._mailbox)
 
     def _do(self, action: Callable[[SftpFiles], _Result]) -> _Result:
-        """Run over the open connection, and once more over a new one if it was lost."""
-        reused = self._files is not None
-        if self._files is None:
+        if self._files is None or self._is_lost():
+            self.close()
             self._files = self._connected()
-        try:
-            return action(self._files)
-        except (OSError, EOFError, paramiko.SSHException) as error:
-            if not reused or (isinstance(error, OSError) and not self._is_lost()):
-                raise
-        self.close()
-        return self._do(action)
+        return action(self._files)
 
     def _known_trouble(self, error: Exception) -> MailboxTrouble | None:
         """The meaning of the server's status code; the server's text is not repeated."""

@@ -127,15 +127,16 @@ class Sync:
         if set(roles) != {"owner"}:
             computations = computations_of(self.home) if self.stays else None
             self.computing = Computing(self.mail, computations, self.check_workers, self.note)
+        handlers: dict[str, type[Consumer | Curator | Witness]] = {
+            "consumer": Consumer,
+            "curator": Curator,
+            "witness": Witness,
+        }
         for role in roles:
             if role == "owner":
                 Owner(self.mail)
-            elif role == "consumer":
-                Consumer(self.mail, computing=self.computing)
-            elif role == "curator":
-                Curator(self.mail, computing=self.computing)
             else:
-                Witness(self.mail, computing=self.computing)
+                handlers[role](self.mail, computing=self.computing)
 
     @property
     def is_live(self) -> bool:
@@ -220,9 +221,6 @@ class Sync:
             self._time = max(file.modified for file in self.store.list(folder))
             self.store.remove(folder, file_name(data))
         return self._time
-
-    def clock_ahead(self) -> timedelta:
-        return self.home.clock() - self._mailbox_time()
 
     # Reading.
 
@@ -507,7 +505,7 @@ def check_clock(folder: Path, addresses: Sequence[str], *, clock: Clock = utc_no
         what = f"clock and {address}"
         try:
             with opened_syncs(folder, [address], clock=clock) as opened:
-                apart = opened[0].clock_ahead()
+                apart = opened[0].home.clock() - opened[0]._mailbox_time()
         except LikesetError as error:
             yield Check(what, ok=False, detail=str(error))
             continue
