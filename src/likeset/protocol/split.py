@@ -689,8 +689,6 @@ class SplitOwner(SealedOwner):
         read = self._records.read(records)
         if not read.sound.all():
             raise IllegalMessage("a row of this owner makes no record that its buyer could read")
-        if np.abs(fixed_point(read.rows).view(np.int64)).max(initial=0) > largest_word(self.terms):
-            raise IllegalMessage("a row of this owner is beyond the range of the terms, so that it would not count")
 
         def draw() -> tuple[bytes, None]:
             shared = share_offer(

@@ -53,19 +53,10 @@ _ON_THE_WIRE = np.dtype(">u8")
 def fixed_point(rows: Rows) -> Words:
     """Numbers as words: the nearest multiple of 2^-16, ties to even."""
     numbers = np.asarray(rows, dtype=np.float64)
-    if not _within(numbers).all():
+    if not (np.abs(numbers) <= LARGEST_ENTRY).all():
         reason = f"must be finite and at most {LARGEST_ENTRY:.0f} in size to be shared; declare smaller weights"
         raise InvalidArgument("rows", f"array of shape {numbers.shape}", reason)
     return np.rint(numbers * 2.0**FRACTION_BITS).astype(np.int64).view(np.uint64)
-
-
-def are_shareable(rows: Rows) -> NDArray[np.bool_]:
-    return np.asarray(_within(np.asarray(rows, dtype=np.float64)).all(axis=1))
-
-
-def _within(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
-    with np.errstate(invalid="ignore"):  # what is no number is not below any
-        return np.asarray(np.abs(numbers) <= LARGEST_ENTRY)
 
 
 def split_words(words: Words) -> tuple[Words, ...]:
@@ -197,12 +188,8 @@ class OfferFault(StrEnum):
     FORM = "it does not have the form of a part of an offer"
     CONTEXT = "its list is of another owner, other terms or other compute parties"
     SIGNATURE = "the owner's card did not sign its list"
-    ROLE = "it is for another compute party"
     SIZE = "it has other numbers of slots, words or bytes than the terms say"
-    LEAVES = "its digests are not those that the owner signed"
-    SHARE = "its shares are not those that the owner committed to"
-    KEY = "its key is not the one that the owner committed to"
-    ENVELOPES = "its envelopes are not those that the owner committed to"
+    LIST = "it is not what the owner's list commits to"
     REPEATED = "it repeats what must be drawn anew for each slot"
 
 
@@ -214,10 +201,14 @@ def pieces(data: bytes, size: int) -> list[bytes]:
     return [data[start : start + size] for start in range(0, len(data), size)]
 
 
+def _digests(many: Sequence[bytes]) -> list[bytes]:
+    return [hashlib.sha256(each).digest() for each in many]
+
+
 def _leaves(context: OfferContext, digests: bytes) -> bytes:
     slots = enumerate(pieces(digests, SLOT_DIGESTS * DIGEST_BYTES))
     named = (fields(_SLOT_TAG, context.digest, index_bytes(slot), *pieces(each, DIGEST_BYTES)) for slot, each in slots)
-    return b"".join(hashlib.sha256(data).digest() for data in named)
+    return b"".join(_digests(list(named)))
 
 
 def _commitments(context: OfferContext, role: ComputeRole, salts: bytes, shares: bytes) -> list[bytes]:
@@ -377,7 +368,7 @@ def share_offer(
     salts = [os.urandom(SALT_BYTES * slots) for _ in COMPUTE_ROLES]
     secrets = list(zip(COMPUTE_ROLES, salts, shares, strict=True))
     columns = [_commitments(context, role, salt, share) for role, salt, share in secrets]
-    columns += [[hashlib.sha256(each).digest() for each in many] for many in (pieces(randoms, RANDOM_BYTES), envelopes)]
+    columns += [_digests(pieces(randoms, RANDOM_BYTES)), _digests(envelopes)]
     digests = b"".join(digest for of_slot in zip(*columns, strict=True) for digest in of_slot)
     offer_list = OfferList(context, hashlib.sha256(key).digest(), _leaves(context, digests)).signed_by(secret)
     return {
@@ -404,9 +395,8 @@ def check_part(part: OfferPart, *, context: OfferContext, role: ComputeRole, own
         raise OfferRefused(OfferFault.CONTEXT)
     if not listed.is_signed_by(owner):
         raise OfferRefused(OfferFault.SIGNATURE)
-    if part.role != role:
-        raise OfferRefused(OfferFault.ROLE)
     expected = (
+        role,
         slots,
         slots * SLOT_DIGESTS * DIGEST_BYTES,
         slots * SALT_BYTES,
@@ -414,19 +404,18 @@ def check_part(part: OfferPart, *, context: OfferContext, role: ComputeRole, own
         KEY_BYTES if role == "consumer" else 0,
         slots * shape.envelope_bytes if role == "curator" else 0,
     )
-    if expected != (listed.slots, *map(len, (part.digests, part.salts, part.share, part.key, part.envelopes))):
+    lengths = map(len, (part.digests, part.salts, part.share, part.key, part.envelopes))
+    if expected != (part.role, listed.slots, *lengths):
         raise OfferRefused(OfferFault.SIZE)
-    if _leaves(context, part.digests) != listed.leaves:
-        raise OfferRefused(OfferFault.LEAVES)
     *commitments, randoms, envelopes = zip(*map(part.digests_of, range(slots)), strict=True)
-    if tuple(_commitments(context, role, part.salts, part.share)) != commitments[COMPUTE_ROLES.index(role)]:
-        raise OfferRefused(OfferFault.SHARE)
-    if role == "curator" and envelopes != tuple(
-        hashlib.sha256(envelope).digest() for envelope in pieces(part.envelopes, shape.envelope_bytes)
-    ):
-        raise OfferRefused(OfferFault.ENVELOPES)
-    if role == "consumer" and hashlib.sha256(part.key).digest() != listed.key_digest:
-        raise OfferRefused(OfferFault.KEY)
+    are_committed_to = (
+        _leaves(context, part.digests) == listed.leaves
+        and tuple(_commitments(context, role, part.salts, part.share)) == commitments[COMPUTE_ROLES.index(role)]
+        and (role != "curator" or envelopes == tuple(_digests(pieces(part.envelopes, shape.envelope_bytes))))
+        and (role != "consumer" or hashlib.sha256(part.key).digest() == listed.key_digest)
+    )
+    if not are_committed_to:
+        raise OfferRefused(OfferFault.LIST)
     shares_of_r = {share[-RANDOM_BYTES:] for share in pieces(part.share, shape.share_bytes)}
     if len(set(randoms)) != slots or len(shares_of_r) != slots:
         raise OfferRefused(OfferFault.REPEATED)
@@ -502,12 +491,7 @@ def _role_in(word: bytes) -> ComputeRole:
 
 
 class PickFault(StrEnum):
-    SLOT = "the offer has no such slot"
-    RANDOM = "the r that was opened is not the one of the owner's list"
-    ENVELOPE = "the envelope is missing, or not the one of the owner's list"
-    SEAL = "the envelope does not open"
-    EMPTY = "the slot is empty"
-    RECORD = "the envelope holds no record as declared"
+    UNOPENED = "the slot does not open to a record as the owner signed it"
     CHECKSUM = "the record does not make the row that was computed on"
     SOLD_TWICE = "a record of the same row was bought already"
 
@@ -536,38 +520,34 @@ def open_picks(
     have the same one with probability 2^(t - 64), where 2^t is the largest power of two that divides every difference;
     no row with large words counts in the program, so t is small. Factors were drawn after inputs were fixed.
     """
-    opened = [_record_of(part, pick, envelopes) for pick in picks]
-    are_records, rows, handles = read([record if isinstance(record, bytes) else b"" for record in opened])
-    sound = are_records & are_shareable(rows)
-    sums = fixed_point(np.where(sound[:, None], rows, 0)) @ factors
+    records = [_record_of(part, pick, envelopes) for pick in picks]
+    are_sound, rows, handles = read(records)
+    sums = fixed_point(np.where(are_sound[:, None], rows, 0)) @ factors
+    opened: list[bytes | PickFault] = []
     seen: set[int] = set()
-    for place, (record, pick) in enumerate(zip(opened, picks, strict=True)):
+    for place, (record, pick) in enumerate(zip(records, picks, strict=True)):
         handle = int(handles[place])
-        if isinstance(record, PickFault):
-            continue
-        if not sound[place]:
-            opened[place] = PickFault.RECORD
+        if not are_sound[place]:
+            opened.append(PickFault.UNOPENED)
         elif int(sums[place]) != pick.checksum:
-            opened[place] = PickFault.CHECKSUM
+            opened.append(PickFault.CHECKSUM)
         elif handle in seen:
-            opened[place] = PickFault.SOLD_TWICE
+            opened.append(PickFault.SOLD_TWICE)
         else:
             seen.add(handle)
+            opened.append(record)
     return opened
 
 
-def _record_of(part: OfferPart, pick: PickedSlot, envelopes: Mapping[int, bytes]) -> bytes | PickFault:
+def _record_of(part: OfferPart, pick: PickedSlot, envelopes: Mapping[int, bytes]) -> bytes:
+    """The record of a pick; empty if its slot is, or does not open as the owner's list says."""
     if not 0 <= pick.slot < part.offer_list.slots:
-        return PickFault.SLOT
-    *_, random, sealed = part.digests_of(pick.slot)
-    if len(pick.random) != RANDOM_BYTES or hashlib.sha256(pick.random).digest() != random:
-        return PickFault.RANDOM
-    envelope = envelopes.get(pick.slot)
-    if envelope is None or hashlib.sha256(envelope).digest() != sealed:
-        return PickFault.ENVELOPE
+        return b""
+    envelope = envelopes.get(pick.slot, b"")
+    if _digests([pick.random, envelope]) != part.digests_of(pick.slot)[-2:]:
+        return b""
     context = part.offer_list.offer
     try:
-        record = open_envelope(envelope, context=context, slot=pick.slot, key=part.key, random=pick.random)
+        return open_envelope(envelope, context=context, slot=pick.slot, key=part.key, random=pick.random)
     except BadDocument:
-        return PickFault.SEAL
-    return record or PickFault.EMPTY
+        return b""
