@@ -98,7 +98,7 @@ def test_a_card_is_exported_pinned_listed_and_shown(world: World) -> None:
     assert hint in world.run("list", "--home", world.hub.folder).stdout
 
 
-def test_a_new_card_replaces_the_old_one_everywhere(world: World, complaint: Any) -> None:
+def test_a_new_card_is_pinned_after_the_old_one_was_revoked(world: World, complaint: Any) -> None:
     at_node = ("--home", world.node.folder)
     world.pin(world.clinic, "consumer", at=world.node)
     old = world.place / "old.card"
@@ -106,19 +106,13 @@ def test_a_new_card_replaces_the_old_one_everywhere(world: World, complaint: Any
     assert len(world.document("make", "--new", "--home", world.clinic.folder)["notes"]) == 3
     new = world.clinic.card_file
     given = ("--fingerprint", world.clinic.card.fingerprint, *at_node)
-    assert "clinic: is the name of a pinned consumer's card" in complaint("pin", new, "--as", "consumer", *given)
-    replaced = world.document("replace", new, *given)
-    assert (replaced["role"], replaced["fingerprint"]) == ("consumer", world.clinic.card.fingerprint)
-    states = {entry["fingerprint"]: entry["state"] for entry in world.document("list", *at_node)["cards"]}
-    assert sorted(states.values()) == ["pinned", "replaced"]
-    for words in (["pin", old, "--as", "consumer", *at_node], ["replace", old, *at_node]):
-        assert "was replaced" in complaint(*words)
+    assert "has the name of a pinned consumer's card" in complaint("pin", new, "--as", "consumer", *given)
     world.run("revoke", "clinic", "--reason", "keys \x1b[31mstolen[/]", *at_node)
-    shown = world.run("list", *at_node).stdout
-    assert "revoked" in shown
-    assert r"keys \x1b[31mstolen[/]" in shown
-    assert "was revoked" in complaint("pin", new, "--as", "consumer", *at_node)
-    assert "was revoked" in complaint("replace", new, *at_node)
+    world.run("pin", new, "--as", "consumer", *given)
+    states = {entry["fingerprint"]: entry["state"] for entry in world.document("list", *at_node)["cards"]}
+    assert sorted(states.values()) == ["pinned", "revoked"]
+    assert r"keys \x1b[31mstolen[/]" in world.run("list", *at_node).stdout
+    assert "was revoked" in complaint("pin", old, "--as", "consumer", *at_node)
 
 
 def test_a_person_at_a_terminal_compares(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,11 +130,8 @@ def test_a_person_at_a_terminal_compares(world: World, monkeypatch: pytest.Monke
     said = world.run(*words, answers=f"{wrong}\n{own.lower()}\n").output
     assert "groups differ: 1" in said
     assert [pin.card for pin in world.node.pins.all()] == [world.clinic.card]
-    world.run("make", "--new", "--home", world.clinic.folder)
-    world.run("replace", world.clinic.card_file, *at_node, answers="YES\n")
-    pinned = world.node.pins.get("clinic")
-    assert pinned is not None
-    assert pinned.card == world.clinic.card
+    world.run("pin", world.hub.card_file, "--as", "curator", *at_node, answers="YES\n")
+    assert world.hub.card in [pin.card for pin in world.node.pins.all()]
 
 
 def test_what_cannot_be_pinned_is_said_before_anybody_telephones(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +141,6 @@ def test_what_cannot_be_pinned_is_said_before_anybody_telephones(world: World, m
         ["pin", world.clinic.card_file, "--as", "curator"],
         ["pin", world.hub.card_file, "--as", "boss"],
         ["pin", world.node.card_file, "--as", "owner"],
-        ["replace", world.hub.card_file],
     ):
         result = world.run(*words, "--home", world.node.folder, code=1, answers="yes\n")
         assert isinstance(result.exception, ValueError), result.output

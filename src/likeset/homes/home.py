@@ -592,47 +592,30 @@ class Pins:
         if fingerprint is not None:
             check_fingerprint(fingerprint, card)
         with self._home.deciding() as t:
-            known = self.check_pin(card, role)
-            return known or self._write(t, Pin(card, role, self._now(), by=belongs_to, reason=introduced_by), by)
+            if known := self.check_pin(card, role):
+                return known
+            # A new card of a consumer's own curator belongs to that consumer, too.
+            before = [pin.by for pin in self.all() if (pin.card.name, pin.role) == (card.name, role)]
+            owner = belongs_to or next(filter(None, before), "")
+            return self._write(t, Pin(card, role, stamp(self._home.clock()), by=owner, reason=introduced_by), by)
 
     def check_pin(self, card: Card, role: Role) -> Pin | None:
         """Raise unless a card may be pinned, before a person compares it; its pin if that was done already."""
         one_of("role", role, get_args(Role))
         self._check_not_own(card)
-        known = self.by_fingerprint(card.fingerprint)
-        if known is not None:
-            pin = _pinned_again(known, role)
-            return None if pin.introduced_by else pin
-        holder = self.get(card.name)
-        if holder is not None:
+        known, holder = self.by_fingerprint(card.fingerprint), self.get(card.name)
+        if known is not None and known.state != "pinned":
+            reason = f"was revoked on {known.at} and never counts again; ask {card.name} for a new card"
+        elif known is not None and known.role != role:
+            reason = f"is pinned as {known.role}; a card has one role here: let {card.name} make another for {role}"
+        elif known is None and holder is not None:
             reason = (
-                f"is the name of a pinned {holder.role}'s card {holder.card.fingerprint}; if this card follows it, "
-                "replace it, and if it is another party, let it choose another name"
+                f"has the name of a pinned {holder.role}'s card {holder.card.fingerprint}; if this card follows it, "
+                "revoke that one first, and if it is another party, let it choose another name"
             )
-            raise InvalidArgument("card", card.name, reason)
-        return None
-
-    def replace(self, card: Card, *, fingerprint: str | None = None, by: str = "") -> Pin:
-        """Pin a party's new card in place of its old one, for the same role."""
-        if fingerprint is not None:
-            check_fingerprint(fingerprint, card)
-        with self._home.deciding() as t:
-            before = self.check_replacement(card)
-            if before.card == card:
-                return before
-            self._write(t, Pin(before.card, before.role, self._now(), "replaced", by=card.fingerprint), by)
-            return self._write(t, Pin(card, before.role, self._now(), by=before.belongs_to), by)
-
-    def check_replacement(self, card: Card) -> Pin:
-        """The pin that a party's new card would follow; its own if it is pinned already."""
-        self._check_not_own(card)
-        known = self.by_fingerprint(card.fingerprint)
-        if known is not None:
-            return _pinned_again(known, known.role)
-        before = self.get(card.name)
-        if before is None:
-            raise InvalidArgument("card", card.name, "no card of that name is pinned; pin this one as a new card")
-        return before
+        else:
+            return None if known is None or known.introduced_by else known
+        raise InvalidArgument("card", card.fingerprint, reason)
 
     def revoke(self, name_or_fingerprint: str, reason: str, *, by: str = "") -> Pin:
         """Mark a pinned card of a name, or any card of a fingerprint: it never counts again."""
@@ -645,8 +628,8 @@ class Pins:
             if pin is None:
                 hint = near_miss(name_or_fingerprint, {pin.card.name for pin in self.pinned()})
                 raise InvalidArgument("card", name_or_fingerprint, f"no card of that name is pinned{hint}")
-            replaced_by = "" if pin.state == "pinned" else pin.by
-            return self._write(t, Pin(pin.card, pin.role, self._now(), "revoked", by=replaced_by, reason=reason), by)
+            at = stamp(self._home.clock())
+            return self._write(t, Pin(pin.card, pin.role, at, "revoked", by=pin.by, reason=reason), by)
 
     def fault(self, role: Role, fingerprint: str) -> str:
         """Why a card does not count here in a role, with the remedy; empty if it does."""
@@ -689,28 +672,12 @@ class Pins:
     def _write(self, t: Transaction, pin: Pin, by: str) -> Pin:
         told = {"state": pin.state, "name": pin.card.name, "role": pin.role, "fingerprint": pin.card.fingerprint}
         why = "introduced_by" if pin.introduced_by else "reason"
-        other = "belongs_to" if pin.belongs_to else "replaced_by"
-        more = {word: value for word, value in ((other, pin.by), (why, pin.reason), ("by", by)) if value}
+        more = {word: value for word, value in (("belongs_to", pin.by), (why, pin.reason), ("by", by)) if value}
         t.append("card", "", told | more)
         card = pin.card
         row = (card.fingerprint, card.name, pin.role, card.to_bytes(), pin.at, pin.state, pin.by, pin.reason)
         t.connection.execute("INSERT OR REPLACE INTO pins VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         return pin
-
-    def _now(self) -> str:
-        return stamp(self._home.clock())
-
-
-def _pinned_again(known: Pin, role: Role) -> Pin:
-    """The pin of a known card that is pinned again in its role; a replaced or revoked card is refused."""
-    name = known.card.name
-    if known.state != "pinned":
-        reason = f"was {known.state} on {known.at} and never counts again; ask {name} for a new card"
-    elif known.role != role:
-        reason = f"is pinned as {known.role}; a card has one role here: let {name} make another card for {role}"
-    else:
-        return known
-    raise InvalidArgument("card", known.card.fingerprint, reason)
 
 
 def make_home(

@@ -894,7 +894,7 @@ class Mail:
         if name is None or name == run.party:
             raise IllegalMessage(f"run {run.name}: a letter of a party that the terms do not name")
         if self.home.pins.is_given_up(sender):
-            raise IllegalMessage(f"run {run.name}: a letter of {name}, whose card was replaced or revoked here")
+            raise IllegalMessage(f"run {run.name}: a letter of {name}, whose card was revoked here")
         peer = self.peer(run, name)
         if peer is None:
             raise TryLater(f"run {run.name}: a letter of {name}, which was not introduced yet")

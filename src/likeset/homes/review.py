@@ -124,7 +124,6 @@ Choice = Literal["approve", "deny", "withdraw"]
 _BECAME = {
     "not pinned": "not pinned",
     "pinned": "not allowed by owner.yaml, or pinned for another role",
-    "replaced": "replaced: the run has ended",
     "revoked": "revoked: the run has ended",
 }
 

@@ -464,7 +464,7 @@ def _text_in(path: Path, *, missing: str, secret: bool = False) -> str:
 
 
 Role = Literal["owner", "curator", "consumer", "witness"]
-PinState = Literal["pinned", "replaced", "revoked"]
+PinState = Literal["pinned", "revoked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -475,7 +475,7 @@ class Pin:
     role: Role
     at: str  # when its state last changed (UTC)
     state: PinState = "pinned"  # only such a one counts
-    by: str = ""  # the fingerprint of the card that replaced it; of a pinned curator's, the consumer that owns it
+    by: str = ""  # of a curator's: the consumer that owns it
     reason: str = ""  # why it was revoked; of a pinned card, who introduced it without a call of its own
 
     @property

@@ -25,10 +25,10 @@ Fingerprint = Annotated[
     typer.Option(help="Its fingerprint, as its party read it out; without it you are asked, at a terminal only."),
 ]
 _STOLEN = (
-    "everybody who pinned the old card must replace it (likeset card replace) before they hear this home again: give "
-    "them the new one, and read its fingerprint out by telephone",
+    "everybody who pinned the old card must revoke it and pin the new one before they hear this home again: give them "
+    "the new one, and read its fingerprint out by telephone",
     "open runs under the old card end; what they have cost stays charged",
-    "if somebody else has the old keys, telephone now: until the old card is replaced, they can speak in your name",
+    "if somebody else has the old keys, telephone now: until the old card is revoked, they can speak in your name",
 )
 
 
@@ -45,7 +45,7 @@ def make(
 ) -> None:
     """Make the card of a home that has none: `card`, to give to others, and `card.secret`, to keep secret.
 
-    New homes have one. With `--new`, a new card replaces it: everybody who pinned the old card must then replace it,
+    New homes have one. With `--new`, a new card replaces it: everybody who pinned the old card must then pin it,
     and open runs under the old card end.
 
     Example: `likeset card make --home st-mary`
@@ -127,30 +127,6 @@ def list_cards(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
 
 
 @card.command()
-def replace(
-    file: CardFile,
-    *,
-    fingerprint: Fingerprint = None,
-    home: HomePath = HERE,
-    by: By = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Pin a party's new card in place of its old one, after comparing its fingerprint by telephone.
-
-    The new card gets the role of the old one, and open runs under the old one end. Ask why there is a new card: an
-    impostor would announce one, too.
-
-    Example: `likeset card replace clinic-2027.card --home st-mary`
-    """
-    with homes.Home(home) as own:
-        shown = cards.read_card(file)
-        if own.pins.check_replacement(shown).card != shown and fingerprint is None:
-            fingerprint = _compared(shown, as_json=as_json)
-        pinned = own.pins.replace(shown, fingerprint=fingerprint, by=by or login())
-    _emit_pin(pinned, home, as_json=as_json)
-
-
-@card.command()
 def revoke(
     which: Annotated[
         str, typer.Argument(metavar="NAME|FINGERPRINT", help="A card that is pinned or was.", show_default=False)
@@ -200,9 +176,7 @@ def _document(shown: "cards.Card") -> dict[str, Any]:
 
 
 def _pin_document(pin: "cards.Pin") -> dict[str, Any]:
-    replaced_by = "" if pin.state == "pinned" else pin.by
-    state = {"role": pin.role, "state": pin.state, "at": pin.at, "replaced_by": replaced_by, "reason": pin.reason}
-    state["belongs_to"] = pin.belongs_to
+    state = {"role": pin.role, "state": pin.state, "at": pin.at, "reason": pin.reason, "belongs_to": pin.belongs_to}
     return {**_document(pin.card), **state}
 
 
