@@ -32,8 +32,6 @@ _HOME, _MANIFEST = "home", "backup.yaml"  # in the archive; the manifest comes l
 
 
 class Manifest(Document):
-    """What a backup contains."""
-
     likeset: Literal["backup"] = "backup"
     version: Literal[1] = 1
     name: str  # of the party

@@ -71,8 +71,6 @@ def _read_reach(data: bytes) -> TunnelPeer:
 
 @dataclass(frozen=True)
 class ComputeFolder:
-    """The directory of one run at a compute party."""
-
     home: Path  # the party's
     run: str  # the digest of the terms, in hexadecimal digits
 
@@ -128,7 +126,6 @@ class ComputeFolder:
 
     @property
     def has_only_record(self) -> bool:
-        """Whether only the empty record of an opening is left."""
         record = self.opening.record
         return list(self.folder.iterdir()) == [record] and not record.stat().st_size
 
@@ -321,8 +318,6 @@ SOON: Final = timedelta(seconds=2)
 
 @dataclass(eq=False)
 class Computing:
-    """Split runs at a home."""
-
     mail: Mail
     computations: Computations | None = None  # None for a process that does not stay
     check_workers: Callable[[], object] = split_python  # raises if no worker can be started

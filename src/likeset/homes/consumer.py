@@ -100,7 +100,6 @@ class RunFolder:
 
     @property
     def invitation_path(self) -> Path:
-        """A copy of the signed terms, for owners."""
         return self.folder / f"{self.name}.invitation"
 
     @property
@@ -166,8 +165,6 @@ class PartyState(StrEnum):
 
 @dataclass(frozen=True)
 class RunProgress:
-    """Where a run is, as its consumer knows it."""
-
     run: str  # its name
     parties: Mapping[str, PartyState]  # where each party stands
     answer_by: datetime  # when the run begins without those who have not answered, if a quorum accepted
@@ -233,8 +230,6 @@ def _moment(when: datetime) -> str:
 
 
 class Consumer(RoleHandler):
-    """A consumer's part in runs."""
-
     role: ClassVar[Role] = "consumer"
 
     def __init__(self, mail: Mail, *, computing: Computing | None = None) -> None:
@@ -434,7 +429,6 @@ class Consumer(RoleHandler):
     # Progress.
 
     def progress(self, run: Run) -> RunProgress:
-        """The progress of a run, as recorded in this home."""
         run, terms, answers = self.mail.reload(run), run.terms, self.answers(run)
         states = {"ready": PartyState.TAKES_PART, "waiting": PartyState.DECIDES, "abstains": PartyState.ABSTAINS}
         said = None

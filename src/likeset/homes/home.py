@@ -195,8 +195,6 @@ class Smtp(Document):
 
 
 class Notify(Document):
-    """Whom ``likeset up`` tells about events: each of these."""
-
     webhook: Annotated[str, AfterValidator(_checked_webhook)] | None = None  # gets the event as JSON
     smtp: Smtp | None = None
     command: tuple[str, ...] = ()  # a program and its arguments; reads the event as JSON from standard input
@@ -484,7 +482,6 @@ class Home:
         return full if free < RESERVE_BYTES else ""
 
     def keep_reserve(self) -> None:
-        """Set room aside in a file."""
         path, free = self.folder / RESERVE_FILE, shutil.disk_usage(self.folder).free
         with suppress(OSError):
             if not path.exists():
@@ -561,7 +558,6 @@ class Pins:
         self._cards: dict[bytes, Card] = {}  # by their bytes: parsing one verifies a signature
 
     def all(self) -> tuple[Pin, ...]:
-        """Every card that was ever pinned."""
         return self._select("ORDER BY name, at, fingerprint")
 
     def by_fingerprint(self, fingerprint: str) -> Pin | None:

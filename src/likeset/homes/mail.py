@@ -84,8 +84,6 @@ _INTRODUCED = "AND way = 'in' AND post = 'acceptance' AND state = 'heard'"
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A party that takes part in a run, with its sealing key for the run."""
-
     name: str
     card: Card
     run_key: bytes = field(repr=False)
@@ -189,8 +187,6 @@ Act = Callable[[Party], Step]
 
 
 class Mail:
-    """The letters of one home."""
-
     def __init__(
         self,
         home: Home,
@@ -326,7 +322,6 @@ class Mail:
     def _seal(
         self, t: Transaction, run: Run, peer: Peer, message: Message | None, enclosed: tuple[bytes, ...], **values: Any
     ) -> None:
-        """Write a letter to post: with a message of the party, or a receipt alone."""
         number = self._next_number(run, peer, "out")
         heard = "AND peer = ? AND way = 'in' AND number IS NOT NULL AND state = 'heard' ORDER BY number DESC LIMIT 1"
         last = self._select("letter", run, heard, peer.name)
@@ -362,8 +357,6 @@ class Mail:
     # Draws and charges.
 
     def _draw_noise(self, run: Run, step: Step, inputs: bytes) -> Step:
-        """Make the draws with noise, each charged before it is drawn and stored before the next."""
-
         def draw(wanted: ChargeWanted) -> bytes:
             return self.home.database.draw(
                 self.handlers[run.role].charge(run, wanted),
@@ -638,7 +631,6 @@ class Mail:
             t.connection.execute("UPDATE letters SET state = ? WHERE id = ?", (state, row.id))
 
     def in_state(self, state: str, *, mailbox: str | None = None) -> list[tuple[Run, StoredLetter]]:
-        """Outgoing rows in a state, with their runs."""
         runs = {(run.digest, run.party): run for run in self.runs(mailbox=mailbox)}
         rows = self._letters("WHERE way = 'out' AND state = ?", state)
         return [(runs[key], row) for row in rows if (key := (row.digest, row.party)) in runs]
@@ -701,7 +693,6 @@ class Mail:
                 self.change(t, run, state="closed", detail=str(Ending.DONE))
 
     def receipt(self, run: Run) -> Receipt | None:
-        """The last receipt for what left in a run."""
         rows = [row for row in self.letters(run) if (row.way, row.kind, row.state) == ("in", RECEIPT, "heard")]
         data = self.data_of(rows[-1]) if rows else None
         return None if data is None else Receipt.from_bytes(data)
@@ -751,7 +742,6 @@ class Mail:
         return next(iter(self._runs("WHERE digest = ? AND party = ?", digest, party)), None)
 
     def runs(self, *, name: str | None = None, role: Role | None = None, mailbox: str | None = None) -> list[Run]:
-        """The runs of this home, in the order in which their terms came."""
         chosen = {"name": name, "role": role, "mailbox": mailbox}
         given = {column: value for column, value in chosen.items() if value is not None}
         which = " AND ".join(f"{column} = ?" for column in given) or "1"
@@ -763,7 +753,6 @@ class Mail:
         return [Run(*row) for row in rows]
 
     def reload(self, run: Run) -> Run:
-        """The run as it is now."""
         now = self.run(run.digest, run.party)
         if now is None:
             raise IllegalMessage(f"run {run.name} is not known here")
@@ -829,7 +818,6 @@ class Mail:
         return cached
 
     def _drop(self, key: tuple[bytes, str]) -> None:
-        """Drop a cached party; it is rebuilt from the log."""
         dropped = self._parties.pop(key, None)
         if dropped is not None:
             dropped[2].close()
@@ -920,7 +908,6 @@ class Mail:
         return frozenset(name for (name,) in self._select("peer", run, _INTRODUCED))
 
     def cards(self, run: Run, newcomers: Mapping[str, Acceptance]) -> dict[str, Card]:
-        """The cards of all who take part besides this home."""
         names = {run.terms.consumer, *self.introduced(run)} - {run.party}
         known = {name: peer.card for name in sorted(names) if (peer := self.peer(run, name)) is not None}
         return known | {name: accepted.card for name, accepted in newcomers.items()}
@@ -990,7 +977,6 @@ class Mail:
     # Looking letters up.
 
     def letters(self, run: Run) -> list[StoredLetter]:
-        """All rows of a run, in the order in which they were written."""
         return self._letters("WHERE digest = ? AND party = ?", run.digest, run.party)
 
     def began(self, run: Run) -> datetime | None:
@@ -1041,7 +1027,6 @@ class Mail:
             return [StoredLetter(*row) for row in rows]
 
     def _select(self, what: str, run: Run, which: str = "", *values: object) -> list[Any]:
-        """Columns of the rows of a run's letters."""
         query = f"SELECT {what} FROM letters WHERE digest = ? AND party = ? {which}"  # noqa: S608
         with self.home.database.snapshot() as connection:
             return connection.execute(query, (run.digest, run.party, *values)).fetchall()
@@ -1069,7 +1054,6 @@ class Mail:
         return {name: state for _, name, state, _ in rows}
 
     def note_file(self, folder: str, name: str, *, state: str) -> None:
-        """Remember a file that needs no further attention."""
         with self.home.deciding() as t:
             self._note_file(t, folder, name, state=state)
 

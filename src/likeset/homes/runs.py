@@ -210,8 +210,6 @@ def acknowledging_party(terms: Terms) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run at this home: one row of ``runs``."""
-
     digest: bytes  # of the terms
     party: str  # this home's name in them
     name: str
