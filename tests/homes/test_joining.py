@@ -193,7 +193,7 @@ def test_two_owners_with_one_name(market: Market) -> None:
     again = market.invite()
     second = market.home_of(again, "second")
     market.reply(again, second)
-    with pytest.raises(InvalidArgument, match="is the name of a pinned owner's card"):
+    with pytest.raises(InvalidArgument, match="has the name of a pinned owner's card"):
         market.confirm(again, again.words(second.card))
     assert [pin.card for pin in market.clinic.pins.pinned("owner")] == [first.card]
 

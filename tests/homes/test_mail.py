@@ -183,8 +183,6 @@ class TestRefusing:
         other = outside.letter(release_to(terms()), terms=bytes(32))
         with pytest.raises(TryLater):
             owner.mail.hear(other)
-        run_id = Outside(owner, terms()).letter(release_to(terms()), run_id=bytes(16))
-        assert "another run" in self.refused(owner, run_id)
         for_b = Outside(owner, terms()).letter(release_to(terms()), recipient=secret_of("b").card)
         with pytest.raises(LetterRefused):
             owner.mail.hear(for_b)

@@ -93,7 +93,7 @@ class TestInviting:
 
     def test_without_a_curator_nobody_is_invited(self, market: Market) -> None:
         market.consumer.home.pins.revoke("curator", "it closed")
-        refuses(market, InvalidArgument, "no curator's card is pinned here.*likeset card pin FILE --as curator")
+        refuses(market, InvalidArgument, "0 curators' cards are pinned here.*likeset card pin FILE --as curator")
 
     def test_a_new_card_ends_runs_under_the_old_one(self, market: Market) -> None:
         run = market.invite()

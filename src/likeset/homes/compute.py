@@ -44,7 +44,7 @@ from likeset.split.host import OpeningFile, Progress, SplitParty, program_digest
 from likeset.split.links import RunCertificate, TunnelMeeting, TunnelPeer, read_certificate
 from likeset.trust.cards import Card, Role
 from likeset.trust.letters import PARTICIPATION, PostKind
-from likeset.trust.shares import COMPUTE_ROLES
+from likeset.trust.shares import COMPUTE_ROLES, ComputeRole
 
 _TUNNEL, _LOCK = "tunnel.json", ".lock"
 _MOST_HOST = 255
@@ -357,31 +357,14 @@ class Computing:
         own, port = self.folder(run).tunnel(place)
         return reach_document(TunnelPeer(*place.reached_at(port), own.certificate))
 
-    def make(self, run: Run, role: Literal["curator", "witness"], cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:
-        party = ComputeParty(run.terms, role, secret=self.home.secret, cards=cards, reach=self.reach(run))
-        return party, ExitStack()
-
-    def repeat(self, party: Party, row: StoredLetter) -> Step:
-        if not isinstance(party, ComputeParty) or row.kind != "give-up":
-            raise IllegalMessage("a split run that opened its picks cannot be resumed")
-        return party.give_up(row.peer)
-
     # After a letter.
 
-    def after(self, t: Transaction, run: Run, party: Party) -> None:
-        if not isinstance(party, ComputeParty):
-            return
+    def after(self, t: Transaction, run: Run, party: ComputeParty) -> None:
         for fault in party.faults:
             self.tell(f"run {run.name}: {fault.owner} {fault.reason}", run.name)
         if party.finished:  # the others hear the same whether any row opened or not
             has_none = isinstance(party, SplitConsumer) and party.summary is None
             self.end(t, run, *((Ending.NOT_COMPUTED, NOTHING_HELD) if has_none else (Ending.DONE, "")))
-
-    def refuse(self, t: Transaction, run: Run, error: Exception) -> None:
-        if isinstance(error, QuorumMissed):
-            self.end(t, run, Ending.QUORUM_MISSED, tell=True)
-        elif isinstance(error, PartyFailed):
-            self.end(t, run, Ending.NOT_COMPUTED, str(error), tell=True)
 
     def hear_ending(self, t: Transaction, run: Run, peer: str, document: bytes) -> bool:
         """Another compute party says how the run ended there; only the consumer says that rows were opened."""
@@ -422,12 +405,9 @@ class Computing:
 
     def _abstaining(self, run: Run) -> set[str]:
         """Owners that said after their acceptance that they do not take part."""
-        gone = set[str]()
-        for row in self.mail.letters(run):
-            if (row.way, row.state) == ("in", "heard") and row.post in ("acceptance", PARTICIPATION):
-                abstains = row.post == PARTICIPATION and self.mail.data_of(row) == b"abstains"
-                (gone.add if abstains else gone.discard)(row.peer)
-        return gone
+        rows = (row for row in self.mail.letters(run) if (row.way, row.state) == ("in", "heard"))
+        last = {row.peer: row for row in rows if row.post in ("acceptance", PARTICIPATION)}
+        return {peer for peer, row in last.items() if self.mail.data_of(row) == b"abstains"}
 
     def _give_up(self, run: Run, party: ComputeParty) -> None:
         deadline, present, abstain = self._deadline(run), self.mail.introduced(run), self._abstaining(run)
@@ -527,30 +507,23 @@ class Computing:
         that brings it back. Letters with shares stay until then as well, unless nobody may have computed.
         """
         for run in self.mail.runs():
-            if run.role != "owner" and run.is_over and run.readable is not None and run.is_split:
-                self._clean(run)
-
-    def _clean(self, run: Run) -> None:
-        digest, files = run.digest.hex(), self.folder(run)
-        if self.computations is not None:
-            self.computations.end(digest)
-        is_past = self.home.clock() >= run.end
-        if files.exists and (is_past or not files.has_only_record):
-            with files.alone() as is_alone:
-                if is_alone:  # else another process computes; the next sync removes them
-                    files.remove() if is_past else files.keep_only_record()
-        if not is_past and not files.exists and not self._may_have_computed(run):
-            self.mail.forget_shares(run)
-
-    def _may_have_computed(self, run: Run) -> bool:
-        """Whether all compute parties signed a roster: nobody computes before."""
-        rows = self.mail.letters(run)
-        votes = {row.peer for row in rows if (row.way, row.kind, row.state) == ("in", RosterVote.kind, "heard")}
-        return len(votes) == len(COMPUTE_ROLES) - 1
+            if run.role == "owner" or not run.is_over or run.readable is None or not run.is_split:
+                continue
+            files, is_past = self.folder(run), self.home.clock() >= run.end
+            if self.computations is not None:
+                self.computations.end(run.digest.hex())
+            if files.exists and (is_past or not files.has_only_record):
+                with files.alone() as is_alone:
+                    if is_alone:  # else another process computes; the next sync removes them
+                        files.remove() if is_past else files.keep_only_record()
+            rows = self.mail.letters(run)
+            votes = {row.peer for row in rows if (row.way, row.kind, row.state) == ("in", RosterVote.kind, "heard")}
+            # Nobody computes before all compute parties signed a roster.
+            if not is_past and not files.exists and len(votes) < len(COMPUTE_ROLES) - 1:
+                self.mail.forget_shares(run)
 
     def _note(self, run: Run, words: str, told: str = "") -> None:
-        if run.role != "consumer" or self.computations is None:  # a consumer that stays sees the words in its progress
-            self.tell(f"run {run.name}: {told or words}", run.name)
+        self.tell(f"run {run.name}: {told or words}", run.name)
         self.mail.update(run, detail=words)
 
     @property
@@ -575,44 +548,59 @@ PROMISES: Final = (
 """A witness reads no row and no target: it gets random numbers, as long as it keeps these promises."""
 
 
-class Witness(RoleHandler):
-    """A witness's part in split runs: it computes, and has no data."""
-
-    role: ClassVar[Role] = "witness"
+class ComputeHandler(RoleHandler):
+    """A role that computes in split runs."""
 
     def __init__(self, mail: Mail, *, computing: Computing | None = None) -> None:
         super().__init__(mail)
-        self.home.check_role("witness")
         self.computing = computing or Computing(mail)
+
+    def check_able(self, run: Run) -> None:
+        """Raise ``NotCurated`` if this home lacks something that the run needs."""
+        self.computing.check(run)
 
     def consider(self, run: Run) -> tuple[State, str]:
         try:
-            self.computing.check(run)
+            self.check_able(run)
         except NotCurated as error:
             return "invited", str(error)
         return "accepted", ""
 
     def make(self, run: Run, cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:
-        return self.computing.make(run, "witness", cards)
+        role: ComputeRole = "curator" if run.role == "curator" else "witness"
+        reach = self.computing.reach(run)
+        return ComputeParty(run.terms, role, secret=self.home.secret, cards=cards, reach=reach), ExitStack()
 
     def repeat(self, party: Party, row: StoredLetter) -> Step:
-        return self.computing.repeat(party, row)
+        if not isinstance(party, ComputeParty) or row.kind != "give-up":
+            raise IllegalMessage("a split run that opened its picks cannot be resumed")
+        return party.give_up(row.peer)
 
     def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
         if run.state == "accepted":
             run = self.mail.change(t, run, state="begun")
             self.mail.take_back(t, run, "acceptance")
-        self.computing.after(t, run, party)
+        if isinstance(party, ComputeParty):
+            self.computing.after(t, run, party)
 
     def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:  # noqa: ARG002
-        self.computing.refuse(t, run, error)
-
-    def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
-        is_peer = post == "ending" and peer in (CURATOR, run.terms.consumer)
-        return is_peer and self.computing.hear_ending(t, run, peer, document)
+        if run.is_split and isinstance(error, QuorumMissed):
+            self.computing.end(t, run, Ending.QUORUM_MISSED, tell=True)
+        elif run.is_split and isinstance(error, PartyFailed):
+            self.computing.end(t, run, Ending.NOT_COMPUTED, str(error), tell=True)
 
     def due(self, run: Run) -> None:
         if run.state in ("invited", "waiting", "refused"):
             self.mail.consider(run)
-        else:
+        elif run.is_split:
             self.computing.due(run)
+
+
+class Witness(ComputeHandler):
+    """It computes, and has no data."""
+
+    role: ClassVar[Role] = "witness"
+
+    def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
+        is_peer = post == "ending" and peer in (CURATOR, run.terms.consumer)
+        return is_peer and self.computing.hear_ending(t, run, peer, document)

@@ -15,13 +15,13 @@ import numpy as np
 
 from likeset import documents
 from likeset.arguments import Rows
-from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, QuorumMissed, UnfinishedRequest
+from likeset.errors import BadDocument, InvalidArgument, QuorumMissed, UnfinishedRequest
 from likeset.files import keep_private_bytes, make_private_folder
 from likeset.geometry.selection import Selection
-from likeset.homes.compute import Computing
+from likeset.homes.compute import ComputeHandler
 from likeset.homes.home import Home
-from likeset.homes.mail import Heard, Mail, RoleHandler
-from likeset.homes.runs import Ending, Invitation, Run, State, StoredLetter, ending_document, read_ending, read_progress
+from likeset.homes.mail import Heard
+from likeset.homes.runs import Ending, Invitation, Run, StoredLetter, ending_document, read_ending, read_progress
 from likeset.ledger.ledger import Transaction
 from likeset.privacy.noise import SecretNoise
 from likeset.protocol.party import CURATOR, Party, Step
@@ -72,12 +72,10 @@ def _pinned(pins: Mapping[str, Pin], role: Role, name: str, *, field: str = "cur
 
 def _only_curator(pins: Iterable[Pin]) -> str:
     curators = [pin for pin in pins if pin.role == "curator"]
-    if not curators:
-        raise InvalidArgument("curator_card", "none", f"no curator's card is pinned here; {_HOW} curator")
-    if len(curators) > 1:
+    if len(curators) != 1:
         names = ", ".join(pin.card.name for pin in curators)
-        reason = f"several curators' cards are pinned here; name one of them in the job (curator_card:): {names}"
-        raise InvalidArgument("curator_card", "none", reason)
+        reason = f"name one of them in the job (curator_card:): {names}" if curators else f"{_HOW} curator"
+        raise InvalidArgument("curator_card", "none", f"{len(curators)} curators' cards are pinned here; {reason}")
     return curators[0].card.fingerprint
 
 
@@ -195,9 +193,7 @@ class RunProgress:
         if not self.began:
             return f"begins when all have answered, or at {_moment(self.answer_by)} with those who accepted; {end}"
         if self.waited_for and self.until is not None:
-            who = "shares of" if self.split else "the curator waits for"
-            waits = "are waited for " if self.split else ""
-            return f"{who} {', '.join(self.waited_for)} {waits}until {_moment(self.until)}; {end}"
+            return f"waiting for {', '.join(self.waited_for)} until {_moment(self.until)}; {end}"
         if self.split:
             return f"{self.computing or 'waiting for the other compute parties'}; {end}"
         return f"waiting for the curator; {end}"
@@ -205,8 +201,7 @@ class RunProgress:
     def stands(self, name: str) -> str:
         state = self.parties[name]
         if self.waited_for and state is PartyState.TAKES_PART and name not in (CURATOR, WITNESS):
-            waits = "its shares are waited for" if self.split else "the curator waits for it"
-            return waits if name in self.waited_for else "has answered"
+            return "is waited for" if name in self.waited_for else "has answered"
         return state.value
 
     @property
@@ -229,13 +224,8 @@ def _moment(when: datetime) -> str:
     return f"{when:%Y-%m-%d %H:%M} UTC"
 
 
-class Consumer(RoleHandler):
+class Consumer(ComputeHandler):
     role: ClassVar[Role] = "consumer"
-
-    def __init__(self, mail: Mail, *, computing: Computing | None = None) -> None:
-        super().__init__(mail)
-        self.home.check_role("consumer")
-        self.computing = computing or Computing(mail)
 
     # Runs by name.
 
@@ -323,9 +313,6 @@ class Consumer(RoleHandler):
                 found[row.peer] = "abstains", ending[1].encode()
         return found
 
-    def consider(self, run: Run) -> tuple[State, str]:
-        raise IllegalMessage(f"run {run.name}: a consumer accepts nothing")
-
     def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
         terms = run.terms
         if post == "acceptance":
@@ -368,22 +355,18 @@ class Consumer(RoleHandler):
     def repeat(self, party: Party, row: StoredLetter) -> Step:
         if row.kind == "start":
             return party.start()  # type: ignore[attr-defined,no-any-return]
-        return self.computing.repeat(party, row)
+        return super().repeat(party, row)
 
     def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
         if run.state == "invited":
             run = self.mail.change(t, run, state="begun", due=None)
             t.append("began", run.name, {"digest": run.digest.hex()})
             self.mail.take_back(t, run, "terms")
-        if run.is_split:
+        if isinstance(party, SplitConsumer):
             self.computing.after(t, run, party)
         elif heard is not None and heard.message is not None and isinstance(heard.message.body, Summary):
             keep_private_bytes(self.folder(run.name).summary_path, heard.message.data)
             self.mail.end_in(t, run, "closed", Ending.DONE)
-
-    def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:  # noqa: ARG002
-        if run.is_split:
-            self.computing.refuse(t, run, error)
 
     # Periodic work.
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from likeset.arguments import Rows
 from likeset.errors import (
-    BadDocument,
     BadMessage,
     BadTable,
     IllegalMessage,
@@ -24,10 +23,10 @@ from likeset.errors import (
     UnfinishedRequest,
 )
 from likeset.files import PRIVATE_FOLDER, keep_private_bytes, make_private_folder
-from likeset.homes.compute import Computing
+from likeset.homes.compute import ComputeHandler
 from likeset.homes.consumer import keep_rows
-from likeset.homes.mail import Heard, Mail, RoleHandler
-from likeset.homes.runs import RECEIPT, Ending, Run, State, StoredLetter, ending_document, last_time, progress_document
+from likeset.homes.mail import Heard
+from likeset.homes.runs import RECEIPT, Ending, Run, StoredLetter, ending_document, last_time, progress_document
 from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Transaction
 from likeset.privacy.events import View
@@ -58,15 +57,10 @@ def _mapped(place: str, schema: Schema) -> Rows:
         return np.concatenate([block.rows for _, block in SourceScan(source, schema, labelled=False).blocks()])
 
 
-class Curator(RoleHandler):
+class Curator(ComputeHandler):
     """A curator's part in runs. In a split run it reads nothing, and needs no schema."""
 
     role: ClassVar[Role] = "curator"
-
-    def __init__(self, mail: Mail, *, computing: Computing | None = None) -> None:
-        super().__init__(mail)
-        self.home.check_role("curator")
-        self.computing = computing or Computing(mail)
 
     # Schemas and public rows.
 
@@ -90,10 +84,7 @@ class Curator(RoleHandler):
         path = self.schemas / f"{digest}.yaml"
         if not path.exists():
             raise NotCurated(f"the curator does not know the schema {digest[:12]} that the terms name")
-        schema = Schema.load(path)
-        if schema.digest != digest:
-            raise BadDocument(str(path), "is not the schema that its name says")
-        return schema
+        return Schema.load(path)
 
     @property
     def seed_rows(self) -> Path:
@@ -126,19 +117,12 @@ class Curator(RoleHandler):
 
     # Taking part.
 
-    def consider(self, run: Run) -> tuple[State, str]:
-        try:
-            if run.is_split:
-                self.computing.check(run)
-            else:
-                self._public_parts(run.terms)
-                self._check_name(run)
-        except NotCurated as error:
-            return "invited", str(error)
-        return "accepted", ""
-
-    def _check_name(self, run: Run) -> None:
-        """Draws are known by the run's name: one of another consumer would fail at its draw, when all were charged."""
+    def check_able(self, run: Run) -> None:
+        if run.is_split:
+            super().check_able(run)
+            return
+        self._public_parts(run.terms)
+        # Draws are known by the run's name: one of another consumer would fail at its draw, when all were charged.
         others = (other for other in self.mail.runs(name=run.name) if other.consumer != run.consumer)
         if _has_draws(run.terms) and any(other.acceptance for other in others):
             raise NotCurated("the curator knows a run of this name already; start this one under another name")
@@ -150,7 +134,7 @@ class Curator(RoleHandler):
     def make(self, run: Run, cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:
         terms = run.terms
         if run.is_split:
-            return self.computing.make(run, "curator", cards)
+            return super().make(run, cards)
         declared, seed_rows = self._public_parts(terms)
         if _has_draws(terms):
             limits = owner_limits(terms, simulated=False)
@@ -170,27 +154,19 @@ class Curator(RoleHandler):
         return replace(charge, costs=tuple((_of_run(view, run.terms), event) for view, event in charge.costs))
 
     def repeat(self, party: Party, row: StoredLetter) -> Step:
-        if isinstance(party, CuratorParty):
-            return party.give_up(row.peer)
-        return self.computing.repeat(party, row)
+        return party.give_up(row.peer) if isinstance(party, CuratorParty) else super().repeat(party, row)
 
     # After a letter.
 
-    def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
-        if run.state == "accepted":
-            run = self.mail.change(t, run, state="begun")
-            self.mail.take_back(t, run, "acceptance")
-        if not isinstance(party, CuratorParty):
-            self.computing.after(t, run, party)
-            return
-        if party.finished:
+    def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:
+        super().after(t, run, party, heard, replies)
+        if isinstance(party, CuratorParty) and party.finished:
             self.mail.change(t, run, state="answered", detail=str(Ending.DONE))
             self._say_end(t, run, Ending.DONE)
 
-    def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:  # noqa: ARG002
-        if run.is_split:
-            self.computing.refuse(t, run, error)
-        elif not isinstance(error, IGNORED_ERRORS):
+    def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:
+        super().refuse(t, run, heard, error)
+        if not run.is_split and not isinstance(error, IGNORED_ERRORS):
             self._fail(t, run, error)
 
     def _fail(self, t: Transaction, run: Run, error: Exception, detail: str = "") -> None:
@@ -219,16 +195,12 @@ class Curator(RoleHandler):
     # Periodic work.
 
     def due(self, run: Run) -> None:
-        if run.state in ("invited", "waiting", "refused"):
-            self.mail.consider(run)
-        elif run.is_split:
-            self.computing.due(run)
-        else:
-            if run.state == "begun":
-                self._give_up_late(run)
-                run = self.mail.reload(run)
-            if run.state == "answered":
-                self._send_receipts(run)
+        super().due(run)
+        if run.state == "begun" and not run.is_split:
+            self._give_up_late(run)
+            run = self.mail.reload(run)
+        if run.state == "answered":
+            self._send_receipts(run)
 
     def _give_up_late(self, run: Run) -> None:
         """Stop waiting for owners who abstain or whose time is over, and tell the consumer who is waited for."""

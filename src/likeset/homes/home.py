@@ -346,7 +346,7 @@ class Home:
     def secret(self) -> CardSecret:
         """The keys of this home, read again if their file changed."""
         path = self.folder / SECRET_FILE
-        mark = tuple(_mark(file) for file in (path, self.card_file))
+        mark = [file.stat().st_ctime_ns for file in (path, self.card_file) if file.exists()]
         if self._loaded is None or self._loaded[0] != mark:
             self._loaded = mark, CardSecret.load(self.folder)
         return self._loaded[1]
@@ -539,14 +539,6 @@ class Home:
         return Pins(self)
 
 
-def _mark(path: Path) -> object:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode
-
-
 _COLUMNS = "card, role, at, state, by, reason"
 
 
@@ -650,9 +642,7 @@ class Pins:
         """Refuse this home's own card, and others of its name: terms that speak of a name mean one card."""
         own = self._home.card if self._home.card_file.exists() else None
         if own is not None and own.name == card.name:
-            reason = "is this home's own name; let the other party choose another one"
-            if own == card:
-                reason = "is this home's own card, which others pin; ask the other party for its card"
+            reason = "is this home's own name; ask the other party for its card, with another name on it"
             raise InvalidArgument("card", card.name, reason)
 
     def _select(self, which: str, *values: str) -> tuple[Pin, ...]:

@@ -109,10 +109,6 @@ class Heard:
     def kind(self) -> str:
         return RECEIPT if self.message is None else self.message.body.kind
 
-    @property
-    def rows(self) -> int:
-        return 0 if self.message is None else rows_in([self.message])
-
 
 Enclosed = Mapping[str, tuple[bytes, ...]]
 """Acceptances that go with letters, by their readers."""
@@ -139,6 +135,7 @@ class RoleHandler(ABC):
     role: ClassVar[Role]
 
     def __post_init__(self) -> None:
+        self.home.check_role(self.role)
         self.mail.handlers[self.role] = self
 
     @property
@@ -347,7 +344,8 @@ class Mail:
     def _insert_heard(self, t: Transaction, run: Run, heard: Heard, state: str, **values: Any) -> None:
         header, (folder, name) = heard.letter.header, heard.place
         values |= {"kind": heard.kind, "round": header.round, "number": header.number, "letter": heard.letter.digest}
-        values |= {"content": heard.content, "rows": heard.rows, "bytes": len(heard.letter.data)}
+        rows = 0 if heard.message is None else rows_in([heard.message])
+        values |= {"content": heard.content, "rows": rows, "bytes": len(heard.letter.data)}
         self._insert(t, run, heard.peer.name, "in", "letter", state=state, folder=folder, name=name, **values)
 
     def _insert(self, t: Transaction, run: Run, peer: str, way: str, post: PostKind, **values: Any) -> None:
@@ -871,8 +869,6 @@ class Mail:
             if runs:
                 raise LetterRefused(Refusal.RECIPIENT)
             raise TryLater("a letter under terms that are not known here")
-        if bytes.fromhex(run.terms.run_id) != header.run_id:
-            raise IllegalMessage(f"run {run.name}: a letter of another run")
         return run
 
     def _peer_of(self, run: Run, letter: Letter) -> Peer:

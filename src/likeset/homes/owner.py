@@ -200,7 +200,6 @@ class Owner(RoleHandler):
 
     def __init__(self, mail: Mail) -> None:
         super().__init__(mail)
-        self.home.check_role("owner")
         self.name = self.home.name
         self.ledger = self.home.database
         self.registry = Registry(self.home.folder / "data")
