@@ -5,11 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer import Typer
-from typer.testing import CliRunner, Result
+from typed import document, mistake
 
-from likeset.app.cli.privacy import account
-from likeset.errors import InvalidArgument, UnknownEvent
 from likeset.privacy.events import (
     ROW,
     VERSION,
@@ -22,9 +19,6 @@ from likeset.privacy.events import (
     as_json,
 )
 
-app = Typer(rich_markup_mode="rich")
-app.command()(account)
-
 
 def _gaussian(relation: Relation) -> Gaussian:
     quantity = RowSum(norm=Norm.EUCLIDEAN, radius=1.0, unit=ROW, relation=relation)
@@ -32,10 +26,6 @@ def _gaussian(relation: Relation) -> Gaussian:
 
 
 GAUSSIAN = _gaussian(Relation.REPLACE_ONE)
-
-
-def _run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
 
 
 def _file(folder: Path, *events: Event) -> Path:
@@ -52,9 +42,7 @@ def test_releases_from_a_file_are_priced_under_the_relation_that_they_were_plann
 
     def priced(relation: Relation) -> list[dict[str, Any]]:
         once = _gaussian(relation)
-        rows: list[dict[str, Any]] = json.loads(
-            _run("--events", str(_file(tmp_path, once, NoRelease(), once)), "--json").stdout
-        )
+        rows: list[dict[str, Any]] = document("account", "--events", str(_file(tmp_path, once, NoRelease(), once)))
         assert {row["relation"] for row in rows} == {relation}
         return rows
 
@@ -74,7 +62,7 @@ def test_releases_from_a_file_are_priced_under_the_relation_that_they_were_plann
 def test_a_single_event_and_several_deltas(tmp_path: Path) -> None:
     path = tmp_path / "one.json"
     path.write_text(json.dumps({"version": VERSION, "event": as_json(GAUSSIAN)}))
-    rows = json.loads(_run("--events", str(path), "--delta", "1e-3", "--delta", "1e-6", "--json").stdout)
+    rows = document("account", "--events", str(path), "--delta", "1e-3", "--delta", "1e-6")
     assert {row["delta"] for row in rows} == {1e-3, 1e-6}
 
 
@@ -93,4 +81,4 @@ def test_a_single_event_and_several_deltas(tmp_path: Path) -> None:
 def test_a_file_that_is_not_understood_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "bad.json"
     path.write_text(text)
-    assert isinstance(_run("--events", str(path)).exception, InvalidArgument | UnknownEvent)
+    mistake("account", "--events", path)

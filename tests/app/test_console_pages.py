@@ -22,9 +22,8 @@ from home_world import (
     signed_terms,
     terms,
 )
-from typer.testing import CliRunner
+from typed import document
 
-from likeset.app import cli
 from likeset.app.console import owner
 from likeset.app.console.home import home_site
 from likeset.app.console.server import LoopState, application
@@ -68,9 +67,7 @@ def answer_elsewhere(node: Owner) -> None:
 
 def said(node: Owner, *words: str) -> Any:
     """What the command line says of the same home."""
-    result = CliRunner().invoke(cli.app, [*words, "--json", "--home", str(node.home.folder)])
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    return document(*words, home=node.home.folder)
 
 
 def head(node: Owner) -> int:

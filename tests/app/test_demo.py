@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from typed import run
 
 import job_world
 from likeset.app import demo
@@ -25,21 +26,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def printed(folder: Path) -> str:
-    """What stands on the screen."""
-    import contextlib
-    import io
-
-    shown = io.StringIO()
-    with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stdout(shown):
-        patched.setenv("COLUMNS", "140")
-        assert job_world.call("demo", {"out": folder}) == 0
-    return shown.getvalue()
-
-
-@pytest.fixture(scope="module")
-def result(printed: str, folder: Path) -> dict[str, Any]:
-    assert printed
+def result(folder: Path) -> dict[str, Any]:
+    run("demo", "--out", folder)
     found: dict[str, Any] = json.loads((folder / "matched" / "result.json").read_text(encoding="utf-8"))
     return found
 

@@ -8,12 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
+import typed
+from typer.testing import Result
 
 import job_world
 from job_world import OWNERS, World, arguments, write
-from likeset.app import cli
-from likeset.errors import LikesetError
 
 FILES = {"target.csv": "TGT", "north.csv": "NOR", "south.csv": "SOU", "west.parquet": "WES"}
 MARK = re.compile(rb"(?:ID|NOTE|SECRET)(?:TGT|NOR|SOU|WES)\d{4}")
@@ -28,15 +27,12 @@ def world(tmp_path: Path) -> World:
 
 
 def run(command: str, options: dict[str, Any], *more: object) -> Result:
-    result = CliRunner().invoke(cli.app, arguments(command, options, *more), env={"COLUMNS": "200"})
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result
+    return typed.run(*arguments(command, options, *more))
 
 
 def refused(command: str, options: dict[str, Any]) -> str:
     """What is printed, and the words of the error that ``main`` prints."""
-    result = CliRunner().invoke(cli.app, arguments(command, options), env={"COLUMNS": "200"})
-    assert isinstance(result.exception, LikesetError), result.output
+    result = typed.run(*arguments(command, options), code=1)
     return f"{result.output}{result.exception}{getattr(result.exception, '__notes__', '')}"
 
 

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -226,21 +225,18 @@ def test_a_run_travels_by_one_mailbox(world: World) -> None:
 
 
 def test_a_mailbox_that_is_gone_is_said_in_one_line_and_tried_again(world: World) -> None:
-    world.say("start", world.job)
+    """Terms that could not be posted are kept, and posted by the next look."""
     aside = world.folder / "aside"
     world.mailbox.rename(aside)
-    look = world.sync("a", code=1)
-    assert (look["taken"], len(look["troubles"])) == (0, 1)
-    assert look["troubles"][0].startswith(f"mailbox {world.mailbox.as_uri()}: ")
-    aside.rename(world.mailbox)
-    assert world.sync("a")["taken"] == 1
-
-
-def test_terms_that_could_not_be_posted_are_kept_and_posted_by_the_next_look(world: World) -> None:
-    shutil.rmtree(world.mailbox)
     assert world.say("start", world.job, code=1)["troubles"]
-    world.mailbox.mkdir()
+    look = world.sync("a", code=1)
+    (trouble,) = world.say("watch", "run-1", "--once", code=1)["troubles"]
+    assert (look["taken"], look["troubles"]) == (0, [trouble])
+    assert trouble.startswith(f"mailbox {world.mailbox.as_uri()}: ")
+    aside.rename(world.mailbox)
     assert world.sync(CONSUMER)["sent"] == 3
+    assert world.sync("a")["taken"] == 1
+    assert world.say("watch", "run-1", "--once")["troubles"] == []
 
 
 def test_a_password_in_the_settings_is_refused_with_file_line_and_field(world: World) -> None:
@@ -253,12 +249,3 @@ def test_a_password_in_the_settings_is_refused_with_file_line_and_field(world: W
     settings.write_text(re.sub("mailboxes: .*", "mailboxes: []", text), encoding="utf-8")
     with pytest.raises(InvalidArgument, match=r"no mailbox is named: .* mailboxes: in home.yaml"):
         world.call("sync", "--home", world.folder / "a")
-
-
-def test_one_look_at_a_mailbox_in_trouble_ends_with_exit_code_1(world: World) -> None:
-    world.say("start", world.job)
-    world.mailbox.rename(world.folder / "aside")
-    (trouble,) = world.say("watch", "run-1", "--once", code=1)["troubles"]
-    assert trouble.startswith(f"mailbox {world.mailbox.as_uri()}: ")
-    (world.folder / "aside").rename(world.mailbox)
-    assert world.say("watch", "run-1", "--once")["troubles"] == []

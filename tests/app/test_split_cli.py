@@ -1,12 +1,10 @@
 """``likeset split``: an environment that is missing, half made or of a wrong Python ends in one clear line."""
 
-import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typed import document, mistake
 
-from likeset.app.cli import app
 from likeset.errors import InvalidArgument
 from likeset.split.host import (
     locked_versions,
@@ -16,7 +14,6 @@ from likeset.split.host import (
 )
 
 BESIDE = Path(__file__).parents[2] / ".venv-split"
-RUNNER = CliRunner()
 
 
 def half_made(folder: Path, *, packages: int) -> Path:
@@ -32,21 +29,12 @@ def half_made(folder: Path, *, packages: int) -> Path:
     return folder
 
 
-def failing(*words: str) -> str:
-    """What a command says when it fails, which is one line of likeset's own errors."""
-    result = RUNNER.invoke(app, ["split", "setup", *words])
-    assert isinstance(result.exception, InvalidArgument), result.output
-    line = str(result.exception)
-    assert "\n" not in line
-    return line
-
-
 def test_a_half_made_environment_is_told_and_one_whose_worker_does_not_start(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="half made"):
         worker_python(half_made(tmp_path / "half", packages=5))
     whole = half_made(tmp_path / "whole", packages=len(locked_versions()))
     assert worker_python(whole) == whole / "bin" / "python"
-    assert "does not start a worker" in failing("--at", str(whole))
+    assert "does not start a worker" in mistake("split", "setup", "--at", whole)
 
 
 def test_setup_makes_a_half_made_one_anew_and_nothing_else(tmp_path: Path) -> None:
@@ -56,9 +44,9 @@ def test_setup_makes_a_half_made_one_anew_and_nothing_else(tmp_path: Path) -> No
     old = tmp_path / "old"
     old.write_text("#!/bin/sh\necho 3.12\n", encoding="ascii")
     old.chmod(0o700)
-    assert "of version 3.12; workers need 3.10 or 3.11" in failing("--at", str(half), "--python", str(old))
+    assert "of version 3.12; workers need 3.10 or 3.11" in mistake("split", "setup", "--at", half, "--python", old)
     assert (half / "pyvenv.cfg").exists()
-    assert "is there already" in failing("--at", str(other), "--python", str(old))
+    assert "is there already" in mistake("split", "setup", "--at", other, "--python", old)
     new = tmp_path / "new"
     new.write_text('#!/bin/sh\n[ "$2" = -c ] && echo 3.11 || exit 1\n', encoding="ascii")
     new.chmod(0o700)
@@ -69,8 +57,7 @@ def test_setup_makes_a_half_made_one_anew_and_nothing_else(tmp_path: Path) -> No
 
 @pytest.mark.skipif(not BESIDE.is_dir(), reason=f"there is no environment for workers at {BESIDE}: `make split`")
 def test_an_environment_that_is_whole_stays_and_its_worker_starts() -> None:
-    ready = RUNNER.invoke(app, ["split", "setup", "--at", str(BESIDE), "--json"])
-    document = json.loads(ready.output)
-    assert document["made"] is False
-    assert document["versions"]["spu"] == locked_versions()["spu"]
-    assert document["program"] == program_digest()
+    ready = document("split", "setup", "--at", BESIDE)
+    assert ready["made"] is False
+    assert ready["versions"]["spu"] == locked_versions()["spu"]
+    assert ready["program"] == program_digest()
