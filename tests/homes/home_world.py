@@ -300,12 +300,7 @@ def release_to(agreed: Terms, owner: str = "a", *, values: Any = None) -> Messag
 
 @dataclass
 class Outside:
-    """The consumer and the other parties of a run, who write letters to one owner by hand.
-
-    Attributes:
-        owner: the owner, who accepted.
-        terms: of the run.
-    """
+    """The consumer and the other parties of a run, who write letters by hand to an owner who accepted."""
 
     owner: Owner
     terms: Terms
@@ -445,12 +440,7 @@ def post(owner: Owner) -> None:
 
 
 class DatedStore(DirectoryStore):
-    """A mailbox in a folder whose clock a test sets.
-
-    Args:
-        mailbox: the folder.
-        clock: of the place.
-    """
+    """A mailbox in a folder whose clock a test sets."""
 
     def __init__(self, mailbox: Path, clock: Callable[[], datetime]) -> None:
         super().__init__(mailbox)
@@ -467,16 +457,7 @@ class DatedStore(DirectoryStore):
 
 @dataclass
 class Network:
-    """A consumer, a curator, owners and perhaps a witness.
-
-    Attributes:
-        place: contains all homes, by name.
-        owners: their names.
-        witness: whether there is one.
-        policies: what differs from ``POLICY``, by owner.
-        made: whether the homes are there already.
-        clock: of all of them.
-    """
+    """A consumer, a curator, owners and perhaps a witness; ``policies`` differ from ``POLICY``, by owner."""
 
     place: Path
     owners: tuple[str, ...] = ("a", "b")

@@ -11,7 +11,6 @@ from home_world import logged, make_owner, opened
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.homes import checkup
 from likeset.homes.home import Home, make_home, make_party
-from likeset.homes.owner import make_owner_home
 from likeset.homes.policy import starting_text
 from likeset.trust.cards import CARD_FILE, SECRET_FILE, Card, CardSecret, Role
 
@@ -133,23 +132,6 @@ def test_a_home_does_not_pin_its_own_card_or_name(tmp_path: Path) -> None:
 def check_of(home: Home, name: str) -> tuple[bool, str]:
     (check,) = (check for check in checkup.checkup(home) if check.check == name)
     return check.ok, check.detail
-
-
-def test_the_check_looks_at_cards(tmp_path: Path) -> None:
-    with make_owner_home(tmp_path / "home", name="a") as home:
-        ok, words = check_of(home, "card")
-        assert (ok, home.card.fingerprint in words) == (True, True)
-        assert check_of(home, "pinned cards")[1].startswith("no consumer and no curator yet")
-        for name, role in (("clinic", "consumer"), ("lab", "consumer"), ("hub", "curator"), ("gone", "witness")):
-            home.pins.pin(card_of(name), role)  # type: ignore[arg-type]
-        home.pins.revoke("gone", "moved away")
-        assert check_of(home, "pinned cards") == (True, "1 as curator, 2 as consumer")
-        (home.folder / SECRET_FILE).chmod(0o640)
-        ok, words = check_of(home, "card")
-        assert (ok, "other users can read it (mode 0640)" in words) == (False, True)
-        (home.folder / SECRET_FILE).unlink()
-        ok, words = check_of(home, "card")
-        assert (ok, "likeset card make" in words) == (False, True)
 
 
 def test_the_check_sees_a_wrong_clock_a_full_disk_and_an_open_directory(

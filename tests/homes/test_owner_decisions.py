@@ -215,13 +215,6 @@ def test_so_many_runs_begin_in_a_month(tmp_path: Path, clock: Clock) -> None:
         assert owner.judge(terms(run="run-3")).accepted
 
 
-def test_runs_within_the_policy_are_approved_by_themselves_only_if_it_says_so(tmp_path: Path) -> None:
-    with opened(make_owner(tmp_path, manual_approval=False)) as owner:
-        assert invite(owner, terms()).state == "accepted"
-        assert owner.latest("run-1").decided_by == "owner.yaml"
-        assert invite(owner, terms(run="run-2", consumer="nobody"), by_steward=True).state == "invited"
-
-
 def test_a_change_of_the_policy_is_logged_and_counts_for_runs_that_have_not_begun(owner: Owner) -> None:
     approve(owner, terms())
     write_policy(owner.home.folder, purposes=["billing"])

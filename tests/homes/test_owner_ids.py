@@ -1,26 +1,31 @@
-"""A person with more rows than declared: the home notices before a run begins, and says so in one way everywhere."""
+"""Ids of persons: one with more rows than declared begins no run; of many rows an owner draws a few by its own key."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from home_world import SCHEMA, Outside, approve, charged, heard, logged, make_owner, opened, rows_text, terms
+from home_world import CANARY, SCHEMA, Outside, approve, charged, heard, logged, make_owner, opened, rows_text, terms
 
 from likeset.errors import BadTable
 from likeset.homes.checkup import checkup
 from likeset.homes.owner import Owner
 from likeset.homes.review import rehearse
-from likeset.protocol.sealed import foreseen_sample
+from likeset.protocol.terms import Terms
 from likeset.tables.schema import Schema
-from likeset.tables.sources import Block, Source
 
 WITH_IDS = SCHEMA + "id: {column: patient, rows_per_id: 2}\n"
+KEPT = SCHEMA + "id: {column: patient, keep: 2}\n"
 SAID = "it has 3 rows of one id, or without one, where the schema declares at most 2"
-RUN, AGAIN = (
-    terms(run=run, schema_digest=Schema.from_text(WITH_IDS).digest, rows_per_unit=2, id_column="patient")
-    for run in ("run-1", "run-2")
-)
+PATIENTS: dict[str, Any] = {
+    "schema_digest": Schema.from_text(KEPT).digest,
+    "rows_per_unit": 2,
+    "id_column": "patient",
+}
+KEEPING = terms(**PATIENTS)
+RUN, AGAIN = (replace(KEEPING, run=run, schema_digest=Schema.from_text(WITH_IDS).digest) for run in ("run-1", "run-2"))
 
 
 def write_rows(path: Path, *, most: int, unnamed: int = 0) -> None:
@@ -39,6 +44,18 @@ def owner(tmp_path: Path) -> Iterator[Owner]:
     write_rows(tmp_path / "people.csv", most=2)
     with opened(make_owner(tmp_path)) as found:
         found.registry.add("people", str(tmp_path / "people.csv"), schema=tmp_path / "ids.yaml")
+        yield found
+
+
+@pytest.fixture
+def keeping(tmp_path: Path) -> Iterator[Owner]:
+    """60 rows of six patients, ten each; the dose tells which row it is."""
+    head, *rows = rows_text(3).splitlines()
+    people = [f"{head},patient", *(f"{row},p{place // 10}" for place, row in enumerate(rows))]
+    (tmp_path / "keep.yaml").write_text(KEPT)
+    (tmp_path / "people.csv").write_text("\n".join(people) + "\n")
+    with opened(make_owner(tmp_path)) as found:
+        found.registry.add("people", str(tmp_path / "people.csv"), schema=tmp_path / "keep.yaml")
         yield found
 
 
@@ -71,23 +88,37 @@ def test_data_that_came_to_hold_more_rows_of_a_person_begin_no_run(owner: Owner,
     assert not [check.detail for check in checkup(owner.home) if SAID in check.detail]
 
 
-def test_all_that_takes_all_rows_to_know_takes_one_reading(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ids, small groups, texts that are too long, rows that cannot be used, and the sample of the answer."""
-    read: list[tuple[str, ...]] = []
-    blocks = Source.blocks
+# A few rows of each person: the same in every run, and no others are offered.
 
-    def counting(source: Source, columns: Sequence[str], **more: Any) -> Iterator[Block]:
-        read.append(tuple(columns))
-        return blocks(source, columns, **more)
 
-    monkeypatch.setattr(Source, "blocks", counting)
-    data = owner.registry.get("people")
-    with data.open_source() as source:
-        data_of_run = data.guarded(source, RUN, smallest_group=2, key=owner.home.sampling_key())
-        assert len(read) == 1
-        assert "patient" in read[0]
-        assert (
-            len(data_of_run.scan.draw(foreseen_sample(RUN.run, owner.home.sampling_key()))[0].row_numbers)
-            == data_of_run.row_count
-        )
-    assert len(read) == 1
+def offered(keeping: Owner, run: Terms) -> list[int]:
+    """The numbers of the rows that would leave, of those in the file."""
+    table = rehearse(keeping, run).rows.table
+    assert table is not None
+    return sorted(int(dose) - 300 for dose in table.column("dose").to_pylist())
+
+
+def test_two_rows_of_each_patient_leave_and_the_same_ones_in_every_run(keeping: Owner) -> None:
+    """Twelve rows are asked for, of six patients: all that are kept."""
+    first = offered(keeping, KEEPING)
+    assert Counter(row // 10 for row in first) == dict.fromkeys(range(6), 2)
+    assert offered(keeping, replace(KEEPING, run="run-2")) == first
+
+
+def test_in_rounds_no_other_row_is_bid(keeping: Owner) -> None:
+    run = terms(protocol="interactive", size=15, **PATIENTS)
+    assert offered(keeping, run) == offered(keeping, KEEPING)
+
+
+def test_small_groups_are_counted_among_kept_rows(keeping: Owner, tmp_path: Path) -> None:
+    """The first ten rows, one patient's, have a value of their own: ten in the file, but two that take part.
+
+    All other rows are alike, whichever the owner's key takes.
+    """
+    rows = [f"50,{300 + row},{CANARY if row < 10 else 'f'},no,p{row // 10}" for row in range(60)]
+    (tmp_path / "people.csv").write_text("\n".join(["age,dose,sex,ill,patient", *rows]) + "\n")
+    data = keeping.registry.get("people")
+    for smallest, withheld in ((2, 0), (3, 2)):
+        with data.open_source() as source:
+            data_of_run = data.guarded(source, KEEPING, smallest_group=smallest, key=keeping.home.sampling_key())
+            assert (data_of_run.withheld, data_of_run.scan.row_count) == (withheld, 12 - withheld)

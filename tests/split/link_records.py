@@ -14,10 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_MAGIC, _HEAD = (
-    b"PRPC",
-    12,
-)  # of the engine's remote calls: then the lengths of all that follows and of what describes it
+# The engine's remote calls: magic bytes, then the lengths of all that follows and of what describes it.
+_MAGIC, _HEAD = b"PRPC", 12
 _COINS = "2:ALLGATHER"
 _NUMBER = 1 << 64
 _SECONDS = 120.0

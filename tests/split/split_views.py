@@ -32,28 +32,18 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class View:
-    """What one party sees of one computation.
+    """What one party sees of one computation."""
 
-    Attributes:
-        shares: of the inputs, its own.
-        heard: messages, in the engine's order.
-        kept: contents of its shares of variables; for each word its own share and the next party's.
-        shape: lengths of all messages of all links.
-    """
-
-    shares: tuple[bytes, ...]
-    heard: tuple[bytes, ...]
-    kept: tuple[bytes, ...]
-    shape: tuple[tuple[tuple[int, int], tuple[int, ...]], ...]
+    shares: tuple[bytes, ...]  # of the inputs, its own
+    heard: tuple[bytes, ...]  # messages, in the engine's order
+    kept: tuple[bytes, ...]  # contents of its shares of variables; for each word its own share and the next party's
+    shape: tuple[tuple[tuple[int, int], tuple[int, ...]], ...]  # lengths of all messages of all links
 
 
 def run_many(folder: Path, worlds: Sequence[SplitWorld], *, how: str = "honest") -> list[dict[int, View]]:
     """Compute all of them, with the same public coins of the engine; for each the view of every party by rank.
 
-    Args:
-        folder: for all that is kept.
-        worlds: what is computed.
-        how: ``honest``; with a ``leak``; or with a consumer that makes an ``edit`` to its own shares of the picks.
+    It is done ``honest``; with a ``leak``; or with a consumer that makes an ``edit`` to its own shares of the picks.
     """
     records = [_prepare(folder / f"{number:04d}", small, f"{number:04d}") for number, small in enumerate(worlds)]
     words = [[str(PYTHON), "-I", str(_PROGRAM), str(folder), str(rank), how] for rank in range(3)]

@@ -14,7 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from courier_driver import CONSUMER, CURATOR, CourierWorld, market_files
+from between_world import OWNERS
+from courier_driver import CourierWorld
+from home_world import CONSUMER
 from loopback import LoopbackNetwork
 
 import likeset
@@ -22,6 +24,7 @@ from likeset.errors import BadDocument
 from likeset.homes.home import Home, make_home
 from likeset.homes.mail import Mail
 from likeset.homes.runs import StoredLetter
+from likeset.protocol.party import CURATOR
 from likeset.transports.stores import open_store
 from likeset.transports.sync import Synced, opened_syncs, sync_once
 from likeset.trust.letters import Post, file_name, pair_of
@@ -40,7 +43,7 @@ def wait_for(happened: Callable[[], bool]) -> None:
 
 
 def sync(world: CourierWorld, name: str) -> Synced:
-    with opened_syncs(world.home(name), [world.address(name)]) as opened:
+    with opened_syncs(world.place / name, [world.courier(name)]) as opened:
         found, troubles = sync_once(opened)
     if troubles:
         raise troubles[0]
@@ -49,7 +52,7 @@ def sync(world: CourierWorld, name: str) -> Synced:
 
 def letters_of(world: CourierWorld, name: str) -> list[StoredLetter]:
     """The letters that a home wrote."""
-    with Home(world.home(name)) as home:
+    with Home(world.place / name) as home:
         mail = Mail(home)
         return [row for run in mail.runs() for row in mail.letters(run) if row.way == "out"]
 
@@ -104,13 +107,13 @@ if "/prod_00/{victim}" in " ".join(sys.orig_argv):
 def posed_as_curator(world: CourierWorld, victim: str, hostile: str, offer: StoredLetter) -> dict[str, Any]:
     """An owner with a card of the curator's name, and with the names of the folders between victim and curator."""
     with (
-        make_home(world.folder / "imposter", name=CURATOR, roles=("curator",)) as imposter,
-        Home(world.home(victim)) as attacked,
-        Home(world.home(CURATOR)) as curator,
+        make_home(world.place / "imposter", name=CURATOR, roles=("curator",)) as imposter,
+        Home(world.place / victim) as attacked,
+        Home(world.place / CURATOR) as curator,
     ):
         pair = pair_of(imposter.secret, attacked.card)
         incoming = pair_of(attacked.secret, curator.card).incoming.folder
-    store = open_store(world.address(hostile))
+    store = open_store(world.courier(hostile))
     store.list(offer.folder)  # asks the courier for the victim's letters to the curator
     copy = world.network.mailbox(hostile) / "in" / offer.folder / offer.name
     wait_for(copy.exists)
@@ -139,33 +142,27 @@ def posed_as_curator(world: CourierWorld, victim: str, hostile: str, offer: Stor
 
 def main(folder: Path) -> dict[str, Any]:
     folder.chmod(0o711)
-    files, owners = market_files(folder, 2)
-    victim, hostile = owners
-    world = CourierWorld(folder / "world", owners, Path(files["schema"]))
     # NVFlare's user may find another interpreter than this one's.
     packages = [Path(__file__).parent, Path(likeset.__file__).parents[1], sysconfig.get_path("purelib")]
     paths = os.pathsep.join(map(str, packages))
     environment = {**os.environ, "PYTHONPATH": paths, "LIKESET_ATTACK": str(folder / "said" / "x")}
-    sites = (victim, hostile, CURATOR, CONSUMER)
-    net = LoopbackNetwork(folder / "network", sites, environment, uid=UID, administrators={SUPER: "super"})
-    world.network = net
-    net.provision()
-    net.settle()
+    world = CourierWorld(folder, environment=environment, uid=UID, administrators={SUPER: "super"})
+    (victim, hostile), net = OWNERS, world.network
     (folder / "said").mkdir()
     shutil.chown(folder / "said", UID, UID)
     resources = net.kit(hostile) / "local" / "resources.json"
     document = json.loads(resources.read_text())
     document["components"].append({"id": "hostile", "path": "hostile_site.Hostile", "args": {}})
     resources.write_text(json.dumps(document))
-    world.start("one", files["target"], size=20, epsilon=4.0)
+    world.begin("one", size=30)
     with net:
-        net.start(net.server, *sites)
+        net.start(net.server, *net.clients)
         wait_for(lambda: offered(world, victim) is not None)
         offer = offered(world, victim)
         assert offer is not None
         letter = net.mailbox(victim) / "out" / offer.folder / offer.name
-        stolen = {"card": world.home(victim) / "card.secret", "database": world.home(victim) / "home.sqlite"}
-        stolen |= {"key": next((world.home(victim) / "keys").iterdir()), "letter": letter}
+        stolen = {"card": world.place / victim / "card.secret", "database": world.place / victim / "home.sqlite"}
+        stolen |= {"key": next((world.place / victim / "keys").iterdir()), "letter": letter}
         commands = {name: f"cat {path}" for name, path in stolen.items() if name != "letter"}
         commands["letter"] = f"grep -b '' {letter}"  # NVFlare cannot return the output of cat if it is no text
         orders = folder / "said" / "orders.part"
@@ -177,7 +174,7 @@ def main(folder: Path) -> dict[str, Any]:
         found["super"] = json.loads((folder / "said" / "loot").read_text())
         found["curator"] = posed_as_curator(world, victim, hostile, offer)
     found["letter"] = base64.b64encode(letter.read_bytes()).decode()
-    with Home(world.home(victim)) as home:
+    with Home(world.place / victim) as home:
         offers_made = [stored.message for stored in home.database.messages(run="one")]
     found["rows"] = base64.b64encode(max(offers_made, key=len)).decode()
     return found

@@ -135,29 +135,16 @@ def canaries() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class SharedSlots:
-    """What an owner shared, or the consumer of its target.
+    """What an owner shared, or the consumer of its target, which has no envelopes."""
 
-    Attributes:
-        rows: as the schema encodes them, in any order.
-        words: before they were shared, one line for each slot.
-        shares: of the compute parties, in their order.
-        key: K of an owner's envelopes.
-        records: of an owner's slots.
-    """
-
-    rows: NDArray[np.float32]
-    words: NDArray[np.int64]
-    shares: NDArray[np.int64]
-    key: bytes = b""
-    records: tuple[bytes, ...] = ()
+    rows: NDArray[np.float32]  # as the schema encodes them, in any order
+    words: NDArray[np.int64]  # before they were shared, one line for each slot
+    shares: NDArray[np.int64]  # of the compute parties, in their order
+    key: bytes = b""  # K of the envelopes
+    records: tuple[bytes, ...] = ()  # of the slots
 
     def forms(self, who: str, whose: Callable[[int], str]) -> Iterator[tuple[bytes, str]]:
-        """The words, secrets and records of all slots with a row, in every form.
-
-        Args:
-            who: shared them.
-            whose: names the row in a slot.
-        """
+        """The words, secrets and records of all slots with a row, in every form; ``whose`` names the row in a slot."""
         slots = [slot for slot in range(len(self.words)) if not self.records or self.records[slot]]
         for slot in slots:
             line = self.words[slot].tolist()

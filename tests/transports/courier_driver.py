@@ -7,79 +7,41 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from between_world import OWNERS, Market
+from home_world import CONSUMER, Clock
 from loopback import LoopbackNetwork
 
-from likeset.app.demo import write_market
-from likeset.homes import review
-from likeset.homes.consumer import Consumer
-from likeset.homes.curator import Curator
-from likeset.homes.home import Home, make_home
-from likeset.homes.mail import Mail
-from likeset.homes.owner import make_owner_home, open_owner, put
-from likeset.run.job import Job
-from likeset.run.runs import invite, times_of_terms
-from likeset.simulation import digits_market
-from likeset.trust.cards import Role
+from likeset.ledger.budget import Limit
+from likeset.privacy.events import View
+from likeset.protocol.party import CURATOR
 
-CONSUMER, CURATOR = "clinic", "curator"
 _LIKESET = (sys.executable, "-c", "from likeset.app.start import main; main()")
 _SECONDS = 600.0
-_POLICY = f"""\
-likeset: owner
-version: 1
-consumers: [{CONSUMER}]
-purposes: ["to recognise *"]
-columns: [image, digit]
-smallest_group: 1
-per_run: {{epsilon: 99, rows: 500}}
-total: {{epsilon: 99, rows: 500}}
-manual_approval: false
-"""
 
 
-class CourierWorld:
-    """The homes of a market; the mailbox of each is its courier's folder."""
+class CourierWorld(Market):
+    """A market where the mailbox of each home is its courier's folder; NVFlare's sites are named as the homes."""
 
-    network: LoopbackNetwork
-
-    def __init__(self, folder: Path, owners: dict[str, str], schema: Path) -> None:
-        self.folder, self.owners, self.schema = folder.resolve(), owners, schema
+    def __init__(self, folder: Path, **options: Any) -> None:
+        place = folder.resolve() / "world"
+        place.mkdir()
+        super().__init__(place, clock=Clock(datetime.now(UTC)))
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+        options = {"environment": environment, **options}
+        self.network = LoopbackNetwork(place.parent / "network", (*OWNERS, CURATOR, CONSUMER), **options)
+        self.network.provision()
+        self.network.settle()
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.folder.mkdir()
-        with make_home(self.home(CURATOR), name=CURATOR, roles=("curator",)) as curator:
-            Curator(Mail(curator)).add_schema(schema)
-        make_home(self.home(CONSUMER), name=CONSUMER, roles=("consumer",)).close()
-        for name, rows in owners.items():
-            make_owner_home(self.home(name), name=name).close()
-            with open_owner(self.home(name)) as owner:
-                put(owner, _POLICY, by="the test")
-                review.register(owner, "images", str(Path(rows).resolve()), schema=schema)
-            self.pin(name, CONSUMER, "consumer")
-            self.pin(name, CURATOR, "curator")
-            self.pin(CONSUMER, name, "owner")
-        self.pin(CONSUMER, CURATOR, "curator")
-        self.pin(CURATOR, CONSUMER, "consumer")
 
-    def home(self, name: str) -> Path:
-        return self.folder / name
-
-    def pin(self, name: str, other: str, role: Role) -> None:
-        with Home(self.home(name)) as home, Home(self.home(other)) as seen:
-            home.pins.pin(seen.card, role, by="the test")
-
-    def address(self, name: str) -> str:
+    def courier(self, name: str) -> str:
         return f"courier://{self.network.mailbox(name)}"
 
     def log(self, name: str) -> Path:
-        return self.folder / f"{name}.log"
-
-    def serve(self, *names: str) -> None:
-        for name in names:
-            self.spawn(name, "up", self.home(name), "--no-console", "--mailbox", self.address(name))
+        return self.place / f"{name}.log"
 
     def spawn(self, name: str, *words: object) -> None:
         with self.log(name).open("ab") as log:
@@ -93,75 +55,45 @@ class CourierWorld:
         for process in self.processes.values():
             process.wait(_SECONDS)
 
-    def start(self, run: str, target: str, **settings: Any) -> None:
+    def begin(self, run: str, **job: Any) -> None:
         """Sign the terms of a run; the consumer's next sync posts them."""
-        job = Job.of(
-            schema=str(self.schema),
-            target=target,
-            owners={owner: f"network:{owner}" for owner in self.owners},
-            consumer=CONSUMER,
-            purpose="to recognise handwritten digits",
-            run=run,
-            **settings,
-        )
-        with Home(self.home(CONSUMER)) as home:
-            consumer = Consumer(Mail(home))
-            consumer.start_run(invite(consumer, job, **times_of_terms(7)), self.address(CONSUMER))
+        invited = self.invite(run=run, epsilon=4.0, **job)
+        limit = Limit(9.0, 1e-5, invited.terms.relation)  # room for another run
+        self.consumer.home.database.set_limit(View.owners(CONSUMER), limit)
+        self.consumer.start_run(invited, self.courier(CONSUMER))
+        self.drop()
 
+    def letters(self, name: str) -> int:
+        """How many letters came and went at a party, by its log."""
+        found = re.findall(r"(\d+) letters? (?:came|went)", self.log(name).read_text(encoding="utf-8"))
+        return sum(map(int, found))
 
-def letters_in(log: Path) -> int:
-    """How many letters came and went at a party, by its log."""
-    return sum(map(int, re.findall(r"(\d+) letters? (?:came|went)", log.read_text(encoding="utf-8"))))
-
-
-def run_over_courier(world: CourierWorld, name: str, target: str, **settings: Any) -> dict[str, Any]:
-    """One run: seconds from the terms to the summary."""
-    one = next(iter(world.owners))
-    before = letters_in(world.log(one))
-    world.start(name, target, **settings)
-    began = time.monotonic()
-    world.spawn(CONSUMER, "run", "watch", name, "--home", world.home(CONSUMER))
-    try:
-        world.processes.pop(CONSUMER).wait(_SECONDS)
-    except subprocess.TimeoutExpired:
-        raise SystemExit(f"run {name} took too long; see {world.folder}") from None
-    seconds = time.monotonic() - began
-    # Owners are asked side by side: the letters from and to one of them follow each other.
-    letters = letters_in(world.log(one)) - before
-    with Home(world.home(CONSUMER)) as home:
-        consumer = Consumer(Mail(home))
-        ended = consumer.progress(consumer.run(name)).ended
-    return {"ended": ended, "seconds": seconds, "letters": letters, "seconds per letter": seconds / letters}
-
-
-def market_files(folder: Path, count: int) -> tuple[Any, dict[str, str]]:
-    """The files of a market with so many owners."""
-    files = write_market(folder / "data", digits_market(coins=np.random.default_rng(1)))
-    return files, dict(list(files["owners"].items())[:count])
+    def timed(self, name: str, **job: Any) -> dict[str, Any]:
+        """One run: seconds from the terms to the summary."""
+        before = self.letters("a")
+        self.begin(name, **job)
+        began = time.monotonic()
+        self.spawn(CONSUMER, "run", "watch", name, "--home", self.place / CONSUMER)
+        self.processes.pop(CONSUMER).wait(_SECONDS)
+        seconds = time.monotonic() - began
+        # Owners are asked side by side: the letters from and to one of them follow each other.
+        letters = self.letters("a") - before
+        ended = self.consumer.progress(self.consumer.run(name)).ended
+        self.drop()
+        return {"ended": ended, "seconds": seconds, "letters": letters, "seconds per letter": seconds / letters}
 
 
 def main(folder: Path) -> dict[str, Any]:
-    files, owners = market_files(folder, 3)
-    world = CourierWorld(folder / "world", owners, Path(files["schema"]))
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    world.network = LoopbackNetwork(folder / "network", (*owners, CURATOR, CONSUMER), environment)
-    world.network.provision()
-    world.network.settle()
-    found = {}
+    world = CourierWorld(folder)
     with world.network:
         world.network.start(world.network.server, *world.network.clients)
         try:
-            world.serve(CURATOR, *owners)
-            found["sealed"] = run_over_courier(world, "one", files["target"], size=50, epsilon=4.0)
-            database = world.home(CONSUMER) / "home.sqlite"
-            world.spawn("limit", "ledger", "limit", database, "--of", CONSUMER, "--epsilon", "8")
-            world.processes.pop("limit").wait()
-            found["interactive"] = run_over_courier(
-                world, "two", files["target"], size=50, epsilon=4.0, protocol="interactive"
-            )
+            for name in (CURATOR, *OWNERS):
+                world.spawn(name, "up", world.place / name, "--no-console", "--mailbox", world.courier(name))
+            runs = {name: world.timed(name, size=50, protocol=name) for name in ("sealed", "interactive")}
         finally:
             world.stop()
-    return found
+    return runs
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import yaml
@@ -32,16 +31,13 @@ class LoopbackNetwork:
     """Sites on this machine.
 
     Args:
-        folder: for kits, storage and logs of NVFlare.
-        clients: names of sites.
-        environment: of the processes, in place of this one's.
         uid: the user of NVFlare's processes, if this one is root; that user must be able to reach the folder.
         administrators: roles of users of NVFlare, by name.
     """
 
     folder: Path
     clients: Sequence[str]
-    environment: Mapping[str, str] | None = None
+    environment: Mapping[str, str]
     uid: int | None = None
     administrators: Mapping[str, str] = field(default_factory=dict)
     port: int = field(default=0, init=False)
@@ -100,10 +96,7 @@ class LoopbackNetwork:
         return os.getuid() if self.uid is None else self.uid
 
     def start(self, *sites: str) -> None:
-        """Start sites; those that run already are left alone."""
         for site in sites:
-            if site in self._running and self._running[site].poll() is None:
-                continue
             script = self.kit(site) / "startup" / "sub_start.sh"
             user: dict[str, Any] = {} if self.uid is None else {"user": self.uid, "group": self.uid, "extra_groups": []}
             with (self.folder / f"{site}.txt").open("ab") as console:
@@ -116,14 +109,6 @@ class LoopbackNetwork:
                     start_new_session=True,
                     **user,
                 )
-
-    def kill(self, site: str) -> None:
-        """End a site at once."""
-        process = self._running.pop(site, None)
-        if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, 9)
-            process.wait()
 
     @contextmanager
     def session(self, user: str) -> Iterator[Any]:
@@ -139,16 +124,15 @@ class LoopbackNetwork:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for site in list(self._running):
-            self.kill(site)
+    def __exit__(self, *_: object) -> None:
+        for process in self._running.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, 9)
+            process.wait()
 
     def _environment(self) -> dict[str, str]:
-        environment = dict(self.environment if self.environment is not None else os.environ)
-        environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")])
-        return environment
+        path = os.pathsep.join([str(Path(sys.executable).parent), self.environment.get("PATH", "")])
+        return {**self.environment, "PATH": path}
 
 
 def _free_port() -> int:

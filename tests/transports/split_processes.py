@@ -34,7 +34,6 @@ class Processes:
     """The parties of one run.
 
     Attributes:
-        place: of their homes.
         command: for each party, begins the command line.
         killed: who was, in order; a worker as ``worker of`` its party.
     """
@@ -101,14 +100,7 @@ def split_market(place: Path) -> Market:
 def run_of(
     place: Path, *, command: Command = lambda _: _LIKESET, make: Callable[[Path], Market] = split_market, **job: Any
 ) -> Iterator[Processes]:
-    """All parties of a run at work; they are stopped at the end.
-
-    Args:
-        place: for everything.
-        command: for each party, begins the command line.
-        make: everybody's homes.
-        job: differs from the usual one.
-    """
+    """All parties of a run at work, with homes by ``make`` and what differs in the job; they are stopped at the end."""
     place.mkdir()
     with pytest.MonkeyPatch.context() as patched, make(place) as market:
         patched.setattr(runs, "split_python", lambda: None)

@@ -22,7 +22,7 @@ def outcome_of(driver: str, folder: Path) -> Any:
     """A process of its own: NVFlare changes logging and starts threads."""
     done = subprocess.run(  # noqa: S603 (our own script)
         [sys.executable, str(Path(__file__).parent / driver), str(folder)],
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         timeout=1800,

@@ -44,12 +44,7 @@ _SECONDS = 1200.0  # until something must have happened, however busy the machin
 
 @dataclass
 class Searched:
-    """What was found where, and at which moment.
-
-    Attributes:
-        found: names of what was found, by (moment, party).
-        shares: whose share of what was found, by (moment, party).
-    """
+    """Names of what was found, and of whose shares, by (moment, party)."""
 
     tees: Path
     place: Path

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 sys.path.append(str(Path(__file__).parent.parent / "homes"))
 
-from home_world import CONSUMER, NOON, Network, logged, pin, secret_of, signed_terms, terms, write_policy
+from home_world import CONSUMER, NOON, Network, logged, pin, secret_of, signed_terms, terms
 
 from likeset.errors import HomeRestored, LikesetError, MailboxTrouble, PostTrouble
 from likeset.homes import review
@@ -560,19 +560,6 @@ class TestTwoProcesses:
         network.turn(CONSUMER)
         assert consumer.run("run-1").state == "cancelled"
         assert not any(entry.kind == "reserve" for entry in consumer.home.database.entries())
-
-    def test_terms_that_were_refused_are_answered_after_a_steward_added_them(self, network: Network) -> None:
-        agreed = terms()
-        owner = network.owner("a")
-        write_policy(owner.home.folder, consumers=["nobody"])
-        run = network.ask(agreed)
-        network.settle()
-        assert owner.mail.runs() == []
-        write_policy(owner.home.folder)
-        owner.mail.consider(owner.mail.invited(run.signed, by_steward=True))
-        network.approve(agreed)
-        network.settle()
-        assert network.consumer.progress(network.consumer.mail.reload(run)).done
 
     def test_a_consumer_without_the_key_of_a_run_draws_nothing(self, network: Network) -> None:
         """A home restored from a backup has no keys of runs; it may have drawn and sent a release before."""

@@ -25,12 +25,7 @@ _TRIES = 5
 
 @dataclass(frozen=True)
 class MailServer:
-    """A server that runs.
-
-    Attributes:
-        address: of a mailbox on it.
-        environment: what a client has to have in its environment.
-    """
+    """A server that runs, with the address of a mailbox on it and what a client needs in its environment."""
 
     address: str
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -38,14 +33,7 @@ class MailServer:
 
 @dataclass(frozen=True)
 class SshServer(MailServer):
-    """OpenSSH.
-
-    Attributes:
-        mailbox: the folder that its mailbox is in.
-        port: where it listens.
-        known_hosts: the file with its key.
-        process: the daemon, which goes on when connections are cut.
-    """
+    """OpenSSH: its folder, the file with its key, and the daemon, which goes on when connections are cut."""
 
     mailbox: Path = Path()
     port: int = 0

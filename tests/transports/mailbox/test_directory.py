@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from likeset.errors import MailboxTrouble, PostTrouble
+from likeset.errors import PostTrouble
 from likeset.transports.stores import Store, open_store
 
 PAIR = "a" * 32
@@ -86,33 +86,3 @@ def test_links_inside_the_mailbox_lead_nowhere(tmp_path: Path, mailbox: Path, st
         store.read(OTHER_PAIR, NAME, most_bytes=100)
     store.write(OTHER_PAIR, NAME, b"takes the place of the link")
     assert (elsewhere / NAME).read_bytes() == DATA
-
-
-def test_what_is_no_ordinary_file_is_not_listed_and_not_waited_for(mailbox: Path, store: Store) -> None:
-    (mailbox / PAIR).mkdir()
-    names = ["1" * 64, "2" * 64]
-    os.mkfifo(mailbox / PAIR / names[0])
-    (mailbox / PAIR / names[1]).mkdir()
-    assert store.list(PAIR) == []
-    for name in names:
-        with pytest.raises(PostTrouble, match="no ordinary file"):
-            store.read(PAIR, name, most_bytes=100)
-    store.write(PAIR, names[0], DATA)
-    assert store.read(PAIR, names[0], most_bytes=100) == DATA
-    with pytest.raises(PostTrouble, match="one of its folders or files"):
-        store.write(PAIR, names[1], DATA)
-
-
-def test_a_mailbox_that_is_gone_is_not_an_empty_one(mailbox: Path, store: Store) -> None:
-    assert store.list(PAIR) == []
-    mailbox.rmdir()
-    for use in (
-        lambda: store.list(PAIR),
-        lambda: store.read(PAIR, NAME, most_bytes=100),
-        lambda: store.write(PAIR, NAME, DATA),
-        lambda: store.remove(PAIR, NAME),
-    ):
-        with pytest.raises(MailboxTrouble, match="there is no such folder") as caught:
-            use()
-        assert type(caught.value) is MailboxTrouble
-        assert str(caught.value).startswith(f"mailbox file://{mailbox}: ")

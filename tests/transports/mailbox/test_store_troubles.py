@@ -156,34 +156,47 @@ def test_a_broken_connection_is_made_anew(ssh: SshServer) -> None:
     store.close()
 
 
-def test_a_folder_that_is_gone_on_the_server_is_not_an_empty_one(ssh: SshServer) -> None:
-    store = open_store(f"{ssh.address}/elsewhere")
-    for use in (
-        lambda: store.list(PAIR),
-        lambda: store.read(PAIR, NAME, most_bytes=100),
-        lambda: store.write(PAIR, NAME, DATA),
-        lambda: store.remove(PAIR, NAME),
+def test_a_mailbox_that_is_gone_is_not_an_empty_one(
+    tmp_path: Path, ssh: SshServer, s3: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for address, reason in (
+        (str(tmp_path / "gone"), "there is no such folder"),
+        (f"{ssh.address}/elsewhere", "there is no such folder on the server"),
     ):
-        trouble(use, "there is no such folder on the server")
-    store.close()
+        store = open_store(address)
+        trouble(lambda store=store: store.list(PAIR), reason)  # type: ignore[misc]
+        trouble(lambda store=store: store.read(PAIR, NAME, most_bytes=100), reason)  # type: ignore[misc]
+        trouble(lambda store=store: store.write(PAIR, NAME, DATA), reason)  # type: ignore[misc]
+        trouble(lambda store=store: store.remove(PAIR, NAME), reason)  # type: ignore[misc]
+        store.close()
+    trouble(lambda: open_store("s3://elsewhere/letters").list(PAIR), "NoSuchBucket")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    trouble(lambda: open_store(s3.address).list(PAIR), "NoCredentialsError.*AWS_ACCESS_KEY_ID")
 
 
-def test_on_the_server_modes_follow_from_the_mailbox_and_no_link_or_fifo_is_opened(ssh: SshServer) -> None:
-    pair = "b" * 32
-    store = open_store(ssh.address)
-    ssh.mailbox.chmod(0o770)
-    store.write(pair, NAME, DATA)
-    ssh.mailbox.chmod(0o700)
-    folder = ssh.mailbox / pair
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o750
-    assert stat.S_IMODE((folder / NAME).stat().st_mode) == 0o640
-    os.mkfifo(folder / ("1" * 64))
-    (folder / ("2" * 64)).symlink_to(folder / NAME)
-    assert [file.name for file in store.list(pair)] == [NAME]
-    for name in ("1" * 64, "2" * 64):
-        with pytest.raises(PostTrouble, match="no ordinary file"):
-            store.read(pair, name, most_bytes=100)
-    store.close()
+def test_modes_follow_from_the_mailbox_and_what_is_no_ordinary_file_is_not_opened(
+    tmp_path: Path, ssh: SshServer
+) -> None:
+    for address, mailbox in ((str(tmp_path), tmp_path), (ssh.address, ssh.mailbox)):
+        store, folder = open_store(address), mailbox / ("b" * 32)
+        mailbox.chmod(0o770)
+        store.write(folder.name, NAME, DATA)
+        mailbox.chmod(0o700)
+        assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / NAME)] == [0o750, 0o640]
+        odd = ["1" * 64, "2" * 64, "3" * 64]
+        os.mkfifo(folder / odd[0])
+        (folder / odd[1]).symlink_to(folder / NAME)
+        (folder / odd[2]).mkdir()
+        assert [file.name for file in store.list(folder.name)] == [NAME]
+        for name in odd:
+            with pytest.raises(PostTrouble, match="no ordinary file"):
+                store.read(folder.name, name, most_bytes=100)
+        store.write(folder.name, odd[0], DATA)
+        assert store.read(folder.name, odd[0], most_bytes=100) == DATA
+        store.close()
 
 
 @pytest.mark.slow
@@ -197,25 +210,6 @@ def test_servers_that_are_not_reached_or_silent_are_said_to_be(
     trouble(lambda: open_store(s3.address).list(PAIR), "is not reached")
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent_port}")
     trouble(lambda: S3Store("mailbox", "", seconds=0.2).list(PAIR), "is not reached")
-
-
-def test_a_bucket_that_is_missing_and_keys_that_are_missing_are_said_to_be(
-    s3: MailServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    del s3
-    store = open_store("s3://elsewhere/letters")
-    for use in (
-        lambda: store.list(PAIR),
-        lambda: store.read(PAIR, NAME, most_bytes=100),
-        lambda: store.write(PAIR, NAME, DATA),
-    ):
-        with pytest.raises(MailboxTrouble, match=r"mailbox s3://elsewhere/letters: .*NoSuchBucket"):
-            use()
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    trouble(lambda: open_store("s3://mailbox/letters").list(PAIR), "NoCredentialsError.*AWS_ACCESS_KEY_ID")
 
 
 def test_an_address_that_names_a_file_on_a_server_is_no_empty_mailbox(ssh: SshServer) -> None:

@@ -80,15 +80,6 @@ class TestEveryStore:
             store.read("c" * 32, NAME, most_bytes=100)
         assert store.read(PAIR, NAME, most_bytes=100) == DATA
 
-    def test_another_store_sees_at_once_what_was_written_and_removed(self, server: MailServer, store: Store) -> None:
-        other = open_store(server.address)
-        assert other.list(PAIR) == []
-        store.write(PAIR, NAME, DATA)
-        assert [file.name for file in other.list(PAIR)] == [NAME]
-        store.remove(PAIR, NAME)
-        assert other.list(PAIR) == []
-        other.close()
-
     def test_a_closed_store_opens_again(self, store: Store) -> None:
         store.write(PAIR, NAME, DATA)
         store.close()
