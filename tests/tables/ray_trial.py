@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,8 @@ from scan_world import SCHEMA, ByFeatures, assert_same, drawings, in_memory, tab
 
 from likeset.errors import BadTable
 from likeset.geometry.offers import Drawing
-from likeset.tables.ray_scan import RayScan
-from likeset.tables.scan import FetchedRows, Passed, scan_factory
+from likeset.tables.ray_scan import ray_pass
+from likeset.tables.scan import FetchedRows, Passed, SourceScan, scan_factory
 from likeset.tables.sources import open_source
 
 
@@ -41,16 +42,21 @@ def main(place: Path, broken: Path, work: Path) -> dict[str, object]:
     with scan_factory("ray", workers=2, progress=seen.append) as open_scan:
         import ray
 
+        def scan(place: Path, workers: int) -> SourceScan:
+            return SourceScan(open_source(place), SCHEMA, passing=partial(ray_pass, ray), workers=workers)
+
         assert_same(open_scan(open_source(place), SCHEMA).draw(*wanted), expected)
         for workers in (1, 9_000):  # two units, and one for each part
-            scan = RayScan(open_source(place), SCHEMA, ray=ray, workers=workers)
-            assert_same(scan.draw(*wanted), expected)
+            assert_same(scan(place, workers).draw(*wanted), expected)
         tilted, uniform = wanted
         assert isinstance(tilted.score, ByFeatures)
         deadly = Drawing(tilted.count, tilted.key, _Deadly(tilted.score.projection, work / "killed"))
-        assert_same(RayScan(open_source(place), SCHEMA, ray=ray, workers=9_000).draw(deadly, uniform), expected)
+        assert_same(
+            scan(place, 9_000).draw(deadly, uniform),
+            expected,
+        )
         try:
-            RayScan(open_source(broken), SCHEMA, ray=ray, workers=9_000).draw(*wanted)
+            scan(broken, 9_000).draw(*wanted)
             error = None
         except BadTable as caught:
             error = {"place": caught.place, "column": caught.column}

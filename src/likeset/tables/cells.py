@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 Mask = NDArray[np.bool_]
+_trim = pc.utf8_trim_whitespace
 
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 COMMA_FORM = r"^[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+)?$"
@@ -289,10 +290,6 @@ def _values_on_distinct(
 def _rows_of(cells: Any) -> NDArray[np.int64]:
     """The place of each row's cell in the dictionary; the one after the last stands for null."""
     return _with(pc.cast(cells.indices, pa.int64()), len(cells.dictionary))
-
-
-def _trim(cells: Any) -> Any:
-    return pc.utf8_trim_whitespace(cells)
 
 
 def _without_missing(cells: Any, missing: MissingWords) -> Any:

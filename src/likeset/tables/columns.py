@@ -768,20 +768,16 @@ def count_pieces(texts: Any, *, width: int, letters: bool, length: int) -> NDArr
     squeezed = pc.replace_substring_regex(folded, pattern=r"\s+", replacement=" ")
     blank = pa.scalar(" ", pa.large_string())
     padded = pc.binary_join_element_wise(blank, pc.utf8_trim_whitespace(squeezed), blank, pa.scalar("", blank.type))
-    signs, edges = _bytes_and_edges(padded)
+    # All texts in one run of bytes, and where each begins; the last edge is the end.
+    joined = pa.concat_arrays([padded])  # a slice would share its parent's bytes
+    _, offsets, content = joined.buffers()
+    edges = np.frombuffer(offsets, dtype=np.int64)[joined.offset : joined.offset + len(joined) + 1]
+    signs = np.frombuffer(content, dtype=np.uint8) if content is not None and content.size else np.empty(0, np.uint8)
+    signs, edges = signs[edges[0] : edges[-1]], edges - edges[0]
     starts, ends, rows = _letters(edges, length) if letters else _words(signs, edges, length)
     places = _places(_hashes(signs, starts, ends), width)
     counts = np.bincount(rows * width + places, minlength=len(padded) * width)
     return counts.reshape(len(padded), width)
-
-
-def _bytes_and_edges(texts: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """All texts in one run of bytes, and where each begins; the last entry is the end."""
-    joined = pa.concat_arrays([texts])  # a slice would share its parent's bytes
-    _, offsets, content = joined.buffers()
-    edges = np.frombuffer(offsets, dtype=np.int64)[joined.offset : joined.offset + len(joined) + 1]
-    signs = np.frombuffer(content, dtype=np.uint8) if content is not None and content.size else np.empty(0, np.uint8)
-    return signs[edges[0] : edges[-1]], edges - edges[0]
 
 
 def _letters(edges: NDArray[np.int64], length: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

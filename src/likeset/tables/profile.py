@@ -92,10 +92,6 @@ class ColumnProfile:
         return self.day_formats == _AMBIGUOUS
 
     @property
-    def ranged(self) -> bool:
-        return (self.width is not None or self.numbers or self.days) and self.low <= self.high
-
-    @property
     def decimal_commas(self) -> bool:
         return self.filled and self._comma_form and not self.numbers
 
@@ -374,7 +370,7 @@ def dead_columns(schema: Schema, seen: Mapping[str, ColumnProfile]) -> tuple[Col
 def _used(declared: Any, profile: ColumnProfile) -> float:
     """The part of the declared bounds that values span; 1 for a column without bounds."""
     bounds = getattr(declared, "bounds", None)
-    if bounds is None or not profile.ranged:
+    if bounds is None or not (profile.width is not None or profile.numbers or profile.days):
         return 1.0
     ends = [*map(columns.day_number, bounds)] if isinstance(declared, columns.DateColumn) else bounds
     values = np.clip([profile.low, profile.high, *ends], *ends)
@@ -553,7 +549,10 @@ def draft(
             unusable[name] = f"not in {lacking[0]}"
         else:
             names.append(name)
-    _check_there(sources, names, (label, ids, *include))
+    for name in (label, ids, *include):
+        if name is not None and name not in names:
+            without = next(source for source in sources if name not in source.schema.names)
+            raise BadTable(without.name, f"is missing{near_miss(name, names)}", column=name)
     if set(names) <= {label, ids}:
         raise BadTable(first.name, "there is no column that all files have")
     tables, most_rows = _read(sources, names, ids)
@@ -592,7 +591,10 @@ def draft(
             fields |= {"from_data": True} if {"bounds", "values"} & set(fields) else {}
             becomes = fields["kind"]
             if name == label:
-                fields = _label_fields(fields, seen.values())
+                if fields["kind"] in ("category", "boolean"):
+                    fields = {"kind": "category", "values": seen.values(), "from_data": True}
+                else:
+                    fields = {"kind": "number" if fields["kind"] == "numeric" else "text"}
                 becomes, foot = f"label: {fields['kind']}", _marked({"label": {"column": label, **fields}})
             else:
                 lines.append(_marked({name: fields}, indent="  "))
@@ -616,13 +618,6 @@ def draft(
         included=tuple(one for name, one in identifying.items() if name not in left_out),
         unusable=unusable,
     )
-
-
-def _check_there(sources: Sequence[Source], names: Sequence[str], wanted: Iterable[str | None]) -> None:
-    for name in wanted:
-        if name is not None and name not in names:
-            lacking = next(source for source in sources if name not in source.schema.names)
-            raise BadTable(lacking.name, f"is missing{near_miss(name, names)}", column=name)
 
 
 def _read(
@@ -661,12 +656,6 @@ def _kind(name: str, seen: ColumnProfile) -> tuple[dict[str, Any], str]:
     if values and seen.whole and len(values) <= (_MOST_NAMED_CODES if _CODE_NAME.search(name) else _MOST_CODES):
         return {"kind": "category", "values": values}, f"codes: {len(values)} whole numbers"
     return {"kind": "numeric", "bounds": rounded_outward(seen.low, seen.high)}, "numbers"
-
-
-def _label_fields(fields: Mapping[str, Any], values: Sequence[Any] | None) -> dict[str, Any]:
-    if fields["kind"] in ("category", "boolean"):
-        return {"kind": "category", "values": values, "from_data": True}
-    return {"kind": "number" if fields["kind"] == "numeric" else "text"}
 
 
 def _listed(head: str, reasons: Mapping[str, str]) -> str:

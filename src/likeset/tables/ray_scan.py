@@ -11,8 +11,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from typing import Any
 
@@ -20,9 +19,8 @@ import pyarrow as pa
 
 from likeset.errors import BadTable, InvalidArgument, missing_extra
 from likeset.geometry.offers import Drawing
-from likeset.tables.scan import DrawnRows, Keeper, Passed, SourceScan, Work, pass_over
-from likeset.tables.schema import Schema
-from likeset.tables.sources import Part, Source
+from likeset.tables.scan import DrawnRows, Keeper, Work, pass_over
+from likeset.tables.sources import Part
 
 _RETRIES = 5
 _UNITS_A_WORKER = 4  # at least, where there are enough parts: so that all are done at about the same time
@@ -34,64 +32,43 @@ _SECONDS_TO_ANSWER = 120.0
 Unit = list[Part]
 
 
-class RayScan(SourceScan):
-    """Rows of a source, passed over by the workers of a cluster, which must see its files under the same paths."""
-
-    def __init__(
-        self,
-        source: Source,
-        schema: Schema,
-        *,
-        ray: Any,
-        workers: int = 1,
-        progress: Callable[[Passed], None] | None = None,
-    ) -> None:
-        super().__init__(source, schema, workers=workers, progress=progress)
-        self._ray = ray
-
-    def _second_pass(self, drawings: Sequence[Drawing], went_by: Callable[[int], None]) -> list[Keeper]:
-        keepers = [Keeper(drawing) for drawing in drawings]
-        rows = self.row_count // (_UNITS_A_WORKER * self._workers)
-        for parts, chosen in self._outcomes(units_of(self._source.parts, rows=rows), keepers):
-            for keeper, kept in zip(keepers, chosen, strict=True):
+def ray_pass(
+    ray: Any,
+    parts: Sequence[Part],
+    work: Work,
+    keepers: Sequence[Keeper],
+    *,
+    workers: int,
+    went_by: Callable[[int], None],
+) -> None:
+    """As ``pass_over``, by the workers of a cluster, which must see the files under the same paths."""
+    task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_pass_over_unit)
+    shared = ray.put((work, tuple(keeper.drawing for keeper in keepers)))
+    most = _IN_FLIGHT * max(1, int(ray.cluster_resources().get("CPU", 1)))
+    rows = sum(part.row_count for part in parts) // (_UNITS_A_WORKER * workers)
+    waiting, running = units_of(parts, rows=rows)[::-1], dict[Any, Unit]()
+    died = (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError, ray.exceptions.NodeDiedError)
+    try:
+        while waiting or running:
+            while waiting and len(running) < most:
+                unit = waiting.pop()
+                running[task.remote(shared, unit, [keeper.least for keeper in keepers])] = unit
+            (ready, *_), _ = ray.wait(list(running), num_returns=1)
+            unit = running.pop(ready)
+            try:
+                outcome = ray.get(ready)
+            except died:
+                reason = "the workers that read these rows died again and again; give them more memory"
+                raise BadTable(work.table, reason, place=unit[0].place(unit[0].first_row)) from None
+            if isinstance(outcome, tuple):
+                raise BadTable(outcome[0], outcome[1], place=outcome[2], column=outcome[3])
+            for keeper, kept in zip(keepers, outcome, strict=True):
                 if kept is not None:
                     keeper.add(kept)
-            went_by(sum(part.row_count for part in parts))
-        return keepers
-
-    def _outcomes(
-        self, units: Sequence[Unit], keepers: Sequence[Keeper]
-    ) -> Iterator[tuple[Unit, list[DrawnRows | None]]]:
-        ray = self._ray
-        task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_pass_over_unit)
-        shared = ray.put((self._work, tuple(keeper.drawing for keeper in keepers)))
-        most = _IN_FLIGHT * max(1, int(ray.cluster_resources().get("CPU", 1)))
-        waiting, running = list(reversed(units)), dict[Any, Unit]()
-        try:
-            while waiting or running:
-                while waiting and len(running) < most:
-                    parts = waiting.pop()
-                    running[task.remote(shared, parts, [keeper.least for keeper in keepers])] = parts
-                (ready, *_), _ = ray.wait(list(running), num_returns=1)
-                parts = running.pop(ready)
-                try:
-                    outcome = ray.get(ready)
-                except (
-                    ray.exceptions.WorkerCrashedError,
-                    ray.exceptions.OutOfMemoryError,
-                    ray.exceptions.NodeDiedError,
-                ):
-                    raise BadTable(
-                        self._source.name,
-                        "the workers that read these rows died again and again; give them more memory",
-                        place=parts[0].place(parts[0].first_row),
-                    ) from None
-                if isinstance(outcome, tuple):
-                    raise BadTable(outcome[0], outcome[1], place=outcome[2], column=outcome[3])
-                yield parts, outcome
-        finally:
-            for other in running:
-                ray.cancel(other)
+            went_by(sum(part.row_count for part in unit))
+    finally:
+        for other in running:
+            ray.cancel(other)
 
 
 def units_of(parts: Sequence[Part], *, rows: int) -> list[Unit]:
@@ -131,15 +108,15 @@ def ray_cluster(address: str | None = None, *, workers: int = 1) -> Iterator[Any
     ray = import_ray(place)
     if place is not None:
         _check_reachable(place)
-    folder = _private_folder() if place is None else None
-    end = partial(_end, ray, folder)
-    atexit.register(end)  # for a program that is interrupted while it ends
-    try:
-        _connect(ray, place, folder, workers=workers)
-        yield ray
-    finally:
-        end()
-        atexit.unregister(end)
+    with ExitStack() as started:
+        folder = started.enter_context(_private_folder()) if place is None else None
+        started.callback(ray.shutdown)
+        atexit.register(started.close)  # for a program that is interrupted while it ends
+        try:
+            _connect(ray, place, folder, workers=workers)
+            yield ray
+        finally:
+            atexit.unregister(started.close)
 
 
 def import_ray(address: str | None = None) -> Any:
@@ -156,7 +133,7 @@ def import_ray(address: str | None = None) -> Any:
     return ray
 
 
-def _connect(ray: Any, address: str | None, folder: "tempfile.TemporaryDirectory[str] | None", *, workers: int) -> None:
+def _connect(ray: Any, address: str | None, folder: str | None, *, workers: int) -> None:
     settings: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": logging.ERROR}
     if folder is not None:
         settings |= {
@@ -165,7 +142,7 @@ def _connect(ray: Any, address: str | None, folder: "tempfile.TemporaryDirectory
             "include_dashboard": False,
             "object_store_memory": _STORE_BYTES,
             "_node_ip_address": "127.0.0.1",
-            "_temp_dir": folder.name,
+            "_temp_dir": folder,
         }
     try:
         ray.init(**settings)
@@ -174,14 +151,6 @@ def _connect(ray: Any, address: str | None, folder: "tempfile.TemporaryDirectory
         raise _unusable(address, f"{reason} ({type(error).__name__})") from None
     if address is not None:
         _check_workers(ray, address)
-
-
-def _end(ray: Any, folder: "tempfile.TemporaryDirectory[str] | None") -> None:
-    try:
-        ray.shutdown()
-    finally:
-        if folder is not None:
-            folder.cleanup()
 
 
 _NOT_STARTED = (

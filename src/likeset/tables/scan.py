@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -289,8 +290,10 @@ class SourceScan:
         workers: int = 1,
         progress: Callable[[Passed], None] | None = None,
         block_rows: int = BLOCK_ROWS,
+        passing: Callable[..., None] | None = None,
     ) -> None:
         self._source = source
+        self._passing = passing or pass_over
         self._workers = arguments.count("workers", workers)
         self._progress = progress
         self._work = Work(source.name, schema, labelled, arguments.count("block_rows", block_rows))
@@ -318,7 +321,7 @@ class SourceScan:
         keeper = None if sample is None or kept is not None else Keeper(sample)
         looking: list[Fold] = [*folds, *(fold for fold in (ids, kept) if fold is not None)]
         columns = dict.fromkeys([*work.columns, *(column for fold in looking for column in fold.columns)])
-        went_by = self._counter(source.row_count if source.counted else None)
+        went_by = self._counter(source.row_count if source.unread() is None else None)
         count, left_out, too_long, fault = 0, 0, [_NONE], None
         for block in source.blocks(list(columns), rows=work.block_rows, words=work.words):
             for fold in looking:
@@ -355,7 +358,8 @@ class SourceScan:
         if schema.keep is not None:
             raise InvalidArgument("keep", schema.keep, "allows no draw from all rows; draw from those kept")
         checked_columns(self._work.columns, self._source.schema, table=self._source.name)
-        keepers = self._second_pass(drawings, self._counter(self._source.row_count))
+        keepers, went_by = [Keeper(drawing) for drawing in drawings], self._counter(self._source.row_count)
+        self._passing(self._source.parts, self._work, keepers, workers=self._workers, went_by=went_by)
         return [keeper.result().with_table(self.records.of) for keeper in keepers]
 
     def fetch(self, row_numbers: RowNumbers) -> FetchedRows:
@@ -368,11 +372,6 @@ class SourceScan:
         for block in self._source.blocks(self._work.columns, rows=self._work.block_rows):
             yield block.first_row, self._work.map_rows(block.table, block.locate)
             went_by(len(block))
-
-    def _second_pass(self, drawings: Sequence[Drawing], went_by: Callable[[int], None]) -> list[Keeper]:
-        keepers = [Keeper(drawing) for drawing in drawings]
-        pass_over(self._source.parts, self._work, keepers, workers=self._workers, went_by=went_by)
-        return keepers
 
     def _counter(self, total: int | None) -> Callable[[int], None]:
         rows = 0
@@ -529,13 +528,14 @@ def scan_factory(
     """
     count = arguments.count("workers", workers) if workers is not None else _cores()
     kind, _, address = text.partition(":")
+    opened = partial(SourceScan, workers=count, progress=progress)
     if kind == "local" and not address:
-        yield lambda source, schema: SourceScan(source, schema, workers=count, progress=progress)
+        yield opened
     elif kind == "ray" and (address or ":" not in text):
-        from likeset.tables.ray_scan import RayScan, ray_cluster
+        from likeset.tables.ray_scan import ray_cluster, ray_pass
 
         with ray_cluster(address or None, workers=count) as ray:
-            yield lambda source, schema: RayScan(source, schema, ray=ray, workers=count, progress=progress)
+            yield partial(opened, passing=partial(ray_pass, ray))
     else:
         raise InvalidArgument("scan", text, "must be local, ray or ray:ADDRESS")
 
@@ -608,21 +608,20 @@ class IdCount:
 
 
 class KeptRowsOfIds:
-    def __init__(self, source: Source, column: str, *, keep: int, key: int, missing: MissingWords) -> None:
-        self.columns = (column,)
+    def __init__(self, source: Source, schema: Schema, *, keep: int, key: int) -> None:
+        self.columns = (schema.id_column or "",)
         self._table = source.name
         self._key = key
-        self._missing = missing
+        self._missing = MissingWords.of(schema.declaration.missing_words)
         self._kept = KeptRows(keep)
 
     @classmethod
     def of(cls, source: Source, schema: Schema, *, key: int | None) -> Self | None:
-        if schema.id_column is None or schema.keep is None:
+        if schema.keep is None:
             return None
         if key is None:
             raise InvalidArgument("keep_key", "none", "must be given where the schema keeps some rows of each id only")
-        missing = MissingWords.of(schema.declaration.missing_words)
-        return cls(source, schema.id_column, keep=schema.keep, key=key, missing=missing)
+        return cls(source, schema, keep=schema.keep, key=key)
 
     def add(self, block: Block) -> None:
         (column,) = self.columns

@@ -234,12 +234,6 @@ class Schema:
     def __repr__(self) -> str:
         return f"Schema({len(self.columns)} columns, {self.width} features, digest {self.digest[:12]})"
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"text": self.declaration.model_dump_json()}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        Schema.__init__(self, Declaration.model_validate_json(state["text"]))
-
     @cached_property
     def digest(self) -> str:
         """SHA-256 of what is declared: of the order of columns too, but not of comments or of the order of fields."""

@@ -187,31 +187,21 @@ class Part(ABC):
         """The rows of one piece, in tables of about ``rows`` where the format allows it."""
 
 
+@dataclass(eq=False)
 class Source:
     """A table that is read in blocks, by the number of its rows, or part by part.
 
-    ``unread`` returns a part that counts the rows while it is read, or None once they are counted.
+    ``fingerprint`` is a digest that stays the same as long as the data do; it holds no value, but is the owner's own
+    business. ``unread`` returns a part that counts the rows while it is read, or None once they are counted. ``close``
+    removes what was written for this source, and is harmless when repeated.
     """
 
-    def __init__(
-        self,
-        name: str,
-        schema: pa.Schema,
-        *,
-        parts: Callable[[], tuple[Part, ...]],
-        fingerprint: Callable[[], str],
-        unread: Callable[[], Part | None] = lambda: None,
-        close: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.name = name
-        self.schema = schema
-        self._find_parts = parts
-        self._find_fingerprint = fingerprint
-        self._unread = unread
-        self.close = close  # removes what was written for this source; harmless when repeated
-
-    def __repr__(self) -> str:
-        return f"Source({self.name!r})"
+    name: str
+    schema: pa.Schema = field(repr=False)
+    find_parts: Callable[[], tuple[Part, ...]] = field(repr=False)
+    fingerprint: Callable[[], str] = field(repr=False)
+    unread: Callable[[], Part | None] = field(default=lambda: None, repr=False)
+    close: Callable[[], None] = field(default=lambda: None, repr=False)
 
     def __enter__(self) -> Self:
         return self
@@ -221,11 +211,7 @@ class Source:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        return self._find_parts()
-
-    @property
-    def counted(self) -> bool:
-        return self._unread() is None
+        return self.find_parts()
 
     @cached_property
     def row_count(self) -> int:
@@ -237,7 +223,7 @@ class Source:
         Columns of text that are named in ``words`` come as dictionaries where that is cheaper.
         """
         names = checked_columns(columns, self.schema, table=self.name)
-        unread = self._unread()
+        unread = self.unread()
         return _ahead(self._cut(self.parts if unread is None else (unread,), names, rows, words))
 
     def _cut(self, parts: Iterable[Part], names: list[str], rows: int, words: Sequence[str]) -> Iterator[Block]:
@@ -259,10 +245,6 @@ class Source:
     def place(self, row: int) -> str:
         last = bisect.bisect_right([part.first_row for part in self.parts], row) - 1
         return self.parts[last].place(row)
-
-    def fingerprint(self) -> str:
-        """A digest that stays the same as long as the data do; it holds no value, but is the owner's own business."""
-        return self._find_fingerprint()
 
 
 def in_blocks(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
@@ -459,7 +441,7 @@ def _open_text(path: Path, *, name: str, tabs: bool) -> Source:
             pass
         return part()
 
-    return Source(name, schema, parts=lambda: (whole(),), fingerprint=lambda: whole().index.digest, unread=unread)
+    return Source(name, schema, lambda: (whole(),), lambda: whole().index.digest, unread)
 
 
 def _header(chunk: bytes, *, table: str, tabs: bool) -> tuple[list[str], str, int, int]:
@@ -641,7 +623,7 @@ def _open_parquet(paths: Sequence[tuple[Path, str]], *, name: str) -> Source:
             starts = (0, *itertools.accumulate(counts[first:last]))
             parts.append(_ParquetPart(name, schema, first_row, starts[-1], starts, file, first, skipped))
             first_row, skipped = first_row + starts[-1], skipped + starts[-1]
-    return Source(name, schema, parts=lambda: tuple(parts), fingerprint=lambda: _fingerprint(files))
+    return Source(name, schema, lambda: tuple(parts), lambda: _fingerprint(files))
 
 
 def _runs(group_rows: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -730,7 +712,7 @@ def open_arrow(path: Path, *, name: str, close: Callable[[], None] = lambda: Non
             except (pa.ArrowException, OSError, ValueError):
                 raise file.error(_DAMAGED, f"record batch {number}") from None
     part = _ArrowPart(name, schema, 0, sum(counts), (0, *itertools.accumulate(counts)), file)
-    return Source(name, schema, parts=lambda: (part,), fingerprint=lambda: digest or _fingerprint([file]), close=close)
+    return Source(name, schema, lambda: (part,), lambda: digest or _fingerprint([file]), close=close)
 
 
 @contextmanager
@@ -766,7 +748,7 @@ def _open_frame(frame: Any, *, name: str) -> Source:
             digest.update(block)
         return digest.hexdigest()
 
-    return Source(name, table.schema, parts=lambda: (part,), fingerprint=fingerprint)
+    return Source(name, table.schema, lambda: (part,), fingerprint)
 
 
 def arrow_table(frame: Any, *, name: str) -> pa.Table:
