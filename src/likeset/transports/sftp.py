@@ -6,14 +6,14 @@ import logging
 import os
 import stat
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
 import paramiko
 from paramiko.hostkeys import InvalidHostKey
-from paramiko.sftp import CMD_CLOSE, CMD_EXTENDED, CMD_OPENDIR, CMD_READDIR
+from paramiko.sftp import CMD_EXTENDED
 
 from likeset.errors import MailboxTrouble, PostTrouble
 from likeset.transports.stores import (
@@ -36,24 +36,6 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 class _RefuseUnknown(paramiko.MissingHostKeyPolicy):
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> NoReturn:  # noqa: ARG002 - the library's signature
         raise paramiko.BadHostKeyException(hostname, key, key)
-
-
-class SftpFiles(paramiko.SFTPClient):
-    def entries(self, path: str) -> Generator[paramiko.SFTPAttributes]:
-        """The entries of a folder; the library's own listing fails at a name that is not UTF-8.
-
-        One request at a time, so that none is under way when a listing without an end is left.
-        """
-        _, answer = self._request(CMD_OPENDIR, path)  # type: ignore[attr-defined] # not in its types
-        handle = answer.get_string()
-        try:
-            while True:
-                _, answer = self._request(CMD_READDIR, handle)  # type: ignore[attr-defined] # not in its types
-                for _ in range(answer.get_int()):
-                    name, _long_name = answer.get_string(), answer.get_string()
-                    yield paramiko.SFTPAttributes._from_msg(answer, name.decode(errors="replace"))  # type: ignore[attr-defined] # not in its types
-        except (EOFError, GeneratorExit):  # its end, or enough was read; a server has only so many handles
-            self._request(CMD_CLOSE, handle)  # type: ignore[attr-defined] # not in its types
 
 
 def _known_hosts() -> Path:
@@ -95,7 +77,7 @@ class SftpStore(Store):
         self._mailbox = path.rstrip("/") or "/"
         self._seconds = seconds
         self._client: paramiko.SSHClient | None = None
-        self._files: SftpFiles | None = None
+        self._files: paramiko.SFTPClient | None = None
 
     @property
     def address(self) -> str:
@@ -119,7 +101,7 @@ class SftpStore(Store):
             self._client.close()
             self._client = self._files = None
 
-    def _connected(self) -> SftpFiles:
+    def _connected(self) -> paramiko.SFTPClient:
         """A session on the server; each step of connecting, and each answer later, has its time."""
         client, seconds = paramiko.SSHClient(), self._seconds
         try:
@@ -152,7 +134,7 @@ class SftpStore(Store):
                 channel.invoke_subsystem("sftp")
             finally:
                 ends_waiting.cancel()
-            self._client, files = client, SftpFiles(channel)
+            self._client, files = client, paramiko.SFTPClient(channel)
         except BaseException as error:
             client.close()
             if not isinstance(error, Exception):
@@ -169,16 +151,19 @@ class SftpStore(Store):
     def _path(self, folder: str, name: str = "") -> str:
         return "/".join(filter(None, (self._mailbox.rstrip("/"), folder, name)))
 
-    def _listed(self, files: SftpFiles, folder: str) -> Listing:
+    def _listed(self, files: paramiko.SFTPClient, folder: str) -> Listing:
         try:
-            with contextlib.closing(files.entries(self._path(folder))) as entries:
-                return bounded_listing(map(_described, entries))
+            entries = files.listdir_iter(self._path(folder), read_aheads=1)
+            listing = bounded_listing(map(_described, entries))
+            if next(entries, None) is not None:
+                self.close()  # a listing that is left early keeps one of the server's few handles
+            return listing
         except FileNotFoundError:
             if not stat.S_ISDIR(files.stat(self._mailbox).st_mode or 0):
                 raise MailboxTrouble(self.address, "is a file on the server; give the address of a folder") from None
             return []
 
-    def _content(self, files: SftpFiles, path: str, most_bytes: int) -> bytes:
+    def _content(self, files: paramiko.SFTPClient, path: str, most_bytes: int) -> bytes:
         status = files.lstat(path)
         if not stat.S_ISREG(status.st_mode or 0):
             raise PostTrouble(self.address, NO_FILE)
@@ -186,7 +171,7 @@ class SftpStore(Store):
             file.prefetch(min(status.st_size or 0, most_bytes))
             return bounded_bytes(iter(lambda: file.read(_PIECE), b""), most_bytes)
 
-    def _put(self, files: SftpFiles, folder: str, name: str, data: bytes) -> None:
+    def _put(self, files: paramiko.SFTPClient, folder: str, name: str, data: bytes) -> None:
         folder_mode, file_mode = modes_under(files.stat(self._mailbox).st_mode or 0)
         self._make(files, self._path(folder), folder_mode)
         partial = self._path(folder, partial_name(name))
@@ -205,7 +190,7 @@ class SftpStore(Store):
                 files.remove(partial)
             raise
 
-    def _make(self, files: SftpFiles, path: str, mode: int) -> None:
+    def _make(self, files: paramiko.SFTPClient, path: str, mode: int) -> None:
         try:
             status = files.lstat(path)
         except FileNotFoundError:
@@ -217,13 +202,13 @@ class SftpStore(Store):
             with contextlib.suppress(PermissionError):  # another user's, or a server that keeps no modes
                 files.chmod(path, mode)
 
-    def _unlink(self, files: SftpFiles, path: str) -> None:
+    def _unlink(self, files: paramiko.SFTPClient, path: str) -> None:
         try:
             files.remove(path)
         except FileNotFoundError:
             files.stat(self._mailbox)
 
-    def _do(self, action: Callable[[SftpFiles], _Result]) -> _Result:
+    def _do(self, action: Callable[[paramiko.SFTPClient], _Result]) -> _Result:
         if self._files is None or self._is_lost():
             self.close()
             self._files = self._connected()
@@ -257,7 +242,7 @@ def _described(entry: paramiko.SFTPAttributes) -> StoredFile | None:
     return StoredFile(entry.filename, entry.st_size or 0, datetime.fromtimestamp(entry.st_mtime or 0, UTC))
 
 
-def _bring_to_disk(files: SftpFiles, file: paramiko.SFTPFile) -> None:
+def _bring_to_disk(files: paramiko.SFTPClient, file: paramiko.SFTPFile) -> None:
     # The library has no name for this request; a server that does not know it fails it, and keeps files as it can.
     with contextlib.suppress(OSError):
         files._request(CMD_EXTENDED, "fsync@openssh.com", file.handle)  # type: ignore[attr-defined] # not in its types
