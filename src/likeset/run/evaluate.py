@@ -118,40 +118,24 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class TrainedOn:
-    """How well a model does that was trained on some rows.
-
-    Attributes:
-        training_set: which rows.
-        rows: how many.
-        model: its name.
-        scores: by measure: balanced accuracy, accuracy and AUC (mean of each class against the rest), or R².
-        summary_gains: by measure: the score of the summary less this one; empty for the summary itself.
-    """
+    """Scores by measure: balanced accuracy, accuracy and AUC (mean of each class against the rest), or R²."""
 
     training_set: str
     rows: int
     model: str
     scores: Mapping[str, Score]
-    summary_gains: Mapping[str, Score]
+    summary_gains: Mapping[str, Score]  # the score of the summary less this one; empty for the summary itself
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Models and their scores.
-
-    Attributes:
-        task: whether labels are ``classes`` or ``numbers``.
-        test_rows: how many rows the models were judged on.
-        test_ids: how many persons these rows belong to; None where nobody said.
-        models: one line for each training set and model.
-        notes: what the reader should know.
-    """
+    """Models and their scores."""
 
     task: Literal["classes", "numbers"]
     test_rows: int
-    test_ids: int | None
-    models: tuple[TrainedOn, ...]
-    notes: tuple[str, ...]
+    test_ids: int | None  # how many persons these rows belong to; None where nobody said
+    models: tuple[TrainedOn, ...]  # for each training set and model
+    notes: tuple[str, ...]  # what the reader should know
 
 
 def evaluate(

@@ -164,17 +164,13 @@ def public_width(settings: RunSettings, inputs: Inputs, *, released: bool) -> fl
     return gamma
 
 
-def check_width(argument: str, gamma: float, inputs: Inputs, *, scale: float | None = None) -> None:
+def check_width(argument: str, gamma: float, inputs: Inputs) -> None:
     """Exponents of the kernel must be numbers in single precision, and what rounding leaves of them below 1."""
     in_thinning = argument == "release_gamma"
     finest, digits = (gamma / RELEASE_SCALE, _DIGITS_SINGLE) if in_thinning else (gamma, _DIGITS_DOUBLE)
     if not is_usable_width(gamma, inputs.largest_squared_norm) or _loses_exponents(finest, inputs, digits=digits):
-        raise InvalidArgument(
-            argument,
-            f"{gamma if scale is None else scale:g}",
-            f"{'' if scale is None else f'makes gamma {gamma:g}, which '}is too large for these rows: a kernel of them "
-            "is not a number; scale them to about 1",
-        )
+        reason = "is too large for these rows: a kernel of them is not a number; scale them to about 1"
+        raise InvalidArgument(argument, f"{gamma:g}", reason)
 
 
 def check_scale(inputs: Inputs, *, released: bool) -> None:
@@ -476,7 +472,7 @@ def _selection(settings: RunSettings, inputs: Inputs) -> Selection:
     given = PAPER_GAMMA if settings.gamma == "median" and settings.schedule == "experiment" else settings.gamma
     if given == "median":
         gamma = gamma_by_median("target", inputs.target.rows, scale=scale)
-        check_width("gamma_scale", gamma, inputs, scale=scale)
+        check_width("gamma_scale", gamma, inputs)
     else:
         gamma = arguments.positive("gamma", given)
         check_width("gamma", gamma, inputs)
@@ -657,23 +653,17 @@ def _ledger_outlook(plan: Plan, path: Path) -> list[dict[str, Any]]:
         quoted = plan.quote(ledger)
         of_owners = [account for account in ledger.accounts() if account.view in views]
 
-    def outlook(about: str, unit: str, spent: float | None, after: float | None, limit: float | None) -> dict[str, Any]:
+    def outlook(account: Account, unit: str, spent: float | None, after: float | None) -> dict[str, Any]:
+        limit = account.limit.epsilon if unit == "epsilon" else account.limit.rows
         left = None if after is None or limit is None else max(0.0, limit - after)
+        about = account.view.protected
         return {"about": about, "unit": unit, "spent": spent, "after": after, "limit": limit, "left": left}
 
     def proven(account: Account) -> float | None:
         return account.epsilon if account.basis is Basis.PROVEN else None
 
-    return [
-        *(
-            outlook(after.view.protected, "epsilon", proven(before), proven(after), after.limit.epsilon)
-            for before, after in quoted
-        ),
-        *(
-            outlook(account.view.protected, "rows", account.rows, account.rows + each, account.limit.rows)
-            for account in of_owners
-        ),
-    ]
+    epsilons = [outlook(after, "epsilon", proven(before), proven(after)) for before, after in quoted]
+    return epsilons + [outlook(one, "rows", one.rows, one.rows + each) for one in of_owners]
 
 
 # Advice

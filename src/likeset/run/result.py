@@ -55,40 +55,24 @@ _QUANTILE = 1.959964  # of the normal distribution, for 95%
 
 @dataclass(frozen=True, slots=True)
 class OwnerAttribution:
-    """One owner's line of the report; for the consumer, not for owners.
-
-    Attributes:
-        owner: its name.
-        rows_selected: how many of its rows are in the summary.
-        rows_disclosed: how many rows it sent to the curator.
-        share: its part of all Shapley values above zero.
-        shapley: its Shapley value; those of all owners add up to ``Attribution.improvement``.
-        shapley_error: standard error of the Shapley value; 0 if it is exact.
-        payment: price times rows disclosed.
-    """
+    """One owner's line of the report; for the consumer, not for owners."""
 
     owner: str
     rows_selected: int
-    rows_disclosed: int
-    share: float
-    shapley: float
-    shapley_error: float
-    payment: float
+    rows_disclosed: int  # to the curator
+    share: float  # its part of all Shapley values above zero
+    shapley: float  # those of all owners add up to ``Attribution.improvement``
+    shapley_error: float  # standard error; 0 if it is exact
+    payment: float  # price times rows disclosed
 
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """Who contributed what to a summary.
+    """Who contributed what to a summary."""
 
-    Attributes:
-        owners: one line per owner, in the public order of owners.
-        improvement: what the selected rows of all owners are worth together (``geometry.shapley``).
-        permutations: how many orders the Shapley values were sampled from; 0 if they are exact.
-    """
-
-    owners: tuple[OwnerAttribution, ...]
-    improvement: float
-    permutations: int
+    owners: tuple[OwnerAttribution, ...]  # in their public order
+    improvement: float  # what the selected rows of all owners are worth together (``geometry.shapley``)
+    permutations: int  # how many orders the Shapley values were sampled from; 0 if they are exact
 
 
 def attribute(
@@ -151,19 +135,13 @@ class Pick:
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """Squared MMD between a summary and the population that the target was drawn from, by cross-fitting.
+    """Squared MMD between a summary and the population that the target was drawn from, by cross-fitting."""
 
-    Attributes:
-        squared_mmd: the estimate; it may be below zero by chance.
-        low: end of an interval that covers the true number in about 95 of 100 runs; never below zero.
-        high: its other end.
-        curve: the estimate for the first rows of the summary, all with the same weight: for one, two and so on. Empty
-            between organisations: there it would tell of rows that nobody bought.
-    """
-
-    squared_mmd: float
-    low: float
+    squared_mmd: float  # may be below zero by chance
+    low: float  # of an interval that covers the true number in about 95 of 100 runs; never below zero
     high: float
+    # For the first row, the first two and so on, all with the same weight. Empty between organisations: there it would
+    # tell of rows that nobody bought.
     curve: tuple[float, ...]
 
 

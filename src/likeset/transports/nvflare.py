@@ -193,22 +193,17 @@ class Router:
     def _carry(self, source: str, size: int, site: str, folder: str, name: str) -> bool:
         if size > MOST_FILE_BYTES or time.monotonic() < self._retry_at.get((site, folder, name), 0.0):
             return False
-        if size <= _LARGE:
-            return self._carry_now(source, size, site, folder, name)
-        with self._large:
-            return self._carry_now(source, size, site, folder, name)
-
-    def _carry_now(self, source: str, size: int, site: str, folder: str, name: str) -> bool:
         seconds = _SECONDS_PER_CALL + size / _LEAST_RATE
-        try:
-            given = self._call(source, "give", [folder, name], seconds)
-        except NoAnswer:
-            self.forget(source)
-            return False
-        match given:
-            case [bytes(data)] if len(data) == size:
-                if self._call(site, "take", [folder, name, data], seconds) is True:
-                    return True
+        with self._large if size > _LARGE else contextlib.nullcontext():
+            try:
+                given = self._call(source, "give", [folder, name], seconds)
+            except NoAnswer:
+                self.forget(source)
+                return False
+            match given:
+                case [bytes(data)] if len(data) == size:
+                    if self._call(site, "take", [folder, name, data], seconds) is True:
+                        return True
         # The file is gone or changed, or the site has no room for it.
         if len(self._retry_at) > _MOST_REMEMBERED:
             self._retry_at.clear()

@@ -96,22 +96,13 @@ class BadSettings(ValueError):
 
 @dataclass(frozen=True)
 class ProgramSettings:
-    """Everything that the program depends on besides shares. All of it is public.
+    """Everything that the program depends on besides shares. All of it is public."""
 
-    Attributes:
-        offers: slots of all owners together, empty ones included.
-        target_rows: rows of the target.
-        size: picks, at most ``offers``.
-        gamma: width of the kernel ``exp(-gamma * ||x - y||²)``.
-        lows: for each column the smallest word that its declared range has.
-        highs: the largest.
-    """
-
-    offers: int
+    offers: int  # slots of all owners together, empty ones included
     target_rows: int
-    size: int
-    gamma: float
-    lows: tuple[int, ...]
+    size: int  # picks, at most ``offers``
+    gamma: float  # of the kernel ``exp(-gamma * ||x - y||²)``
+    lows: tuple[int, ...]  # for each column the smallest word that its declared range has
     highs: tuple[int, ...]
 
     def __post_init__(self) -> None:
