@@ -17,7 +17,7 @@ from odd_terms import FIELDS, SHAPES, odd_numbers, odd_texts, ordinary, written
 
 from likeset.errors import InvalidArgument, LikesetError
 from likeset.homes.owner import Owner, accounts_for
-from likeset.protocol.terms import Terms, read_foreign, read_foreign_canonical
+from likeset.protocol.terms import Terms, read_foreign
 
 _TO_READ, _TO_PRICE = 600_000, 3_000_000  # steps; reading is linear in a text that is at most 128 KiB long
 _BYTES = 24_000_000
@@ -69,7 +69,7 @@ def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owner]:
     folder = make_owner(tmp_path_factory.mktemp("owner"), total=limits, per_run=dict(limits), accept_unproven=unproven)
     with opened(folder) as made:
         for shape in ("gaussian", "sealed"):  # loads libraries
-            small = read_foreign_canonical(written(ordinary(shape), ("size",), "6"))
+            small = read_foreign(written(ordinary(shape), ("size",), "6"))
             accounts_for(made.ledger, made.name, small, made.policy)
         introduce(made.home, small)
         yield made

@@ -28,7 +28,7 @@ from likeset.homes.owner import Owner
 from likeset.homes.review import status_of
 from likeset.homes.runs import Invitation
 from likeset.protocol.party import CURATOR
-from likeset.protocol.terms import MOST_TEXT, Kernel, Terms, check_meant, read_foreign_canonical
+from likeset.protocol.terms import MOST_TEXT, Kernel, Terms, check_meant, read_foreign
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ def test_what_nobody_can_mean_is_refused_by_readers_and_writers(text: str) -> No
 def test_terms_that_are_too_long_are_refused_by_readers_and_writers() -> None:
     long = terms(columns=tuple(f"{number:0400}" for number in range(MOST_TEXT // 400)))
     with pytest.raises(BadMessage, match="too long"):
-        read_foreign_canonical(long.to_json())
+        read_foreign(long.to_json())
     with pytest.raises(BadMessage, match="too long"):
         Invitation.read(signed_terms(long))
     with pytest.raises(InvalidArgument, match="at most 131,072"):

@@ -304,7 +304,7 @@ def test_entries_about_a_run_are_those_that_a_look_at_every_entry_finds(tmp_path
             assert entry in entries
 
 
-@pytest.mark.parametrize("body", ["", "{", '{"at":"x"} ', "null null"])
+@pytest.mark.parametrize("body", ["", "{", "null null"])
 def test_an_entry_that_says_nothing_readable_is_found_when_the_log_is_opened(tmp_path: Path, body: str) -> None:
     """Somebody appended it with a hash that fits; of audit, which budgets do not depend on."""
     path = tmp_path / "ledger.sqlite"

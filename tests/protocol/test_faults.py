@@ -328,28 +328,6 @@ def test_an_owner_is_not_made_to_send_other_rows_by_another_release_after_a_rest
 
 
 @each_configuration
-def test_late_answers_are_discarded(options: dict[str, Any]) -> None:
-    agreed = terms(**options)
-    made = world(agreed)
-    held_back: list[Message] = []
-
-    def slow(message: Message) -> list[Message]:
-        if message.sender == "b":
-            held_back.append(message)
-            return []
-        return [message]
-
-    outcome = carry(made, tamper=slow)
-    assert held_back
-    before = len(outcome.summary.rows)
-    for message in held_back:
-        assert outcome.curator.take(message) == ()
-    assert 1 in outcome.summary.absent
-    assert 1 not in outcome.summary.owners
-    assert before == len(outcome.summary.rows)
-
-
-@each_configuration
 def test_an_illegal_message_leaves_a_party_as_it_was(options: dict[str, Any]) -> None:
     """Every message of the run, from a stranger, to every party: refused, and nothing moved."""
     agreed = terms(**options)

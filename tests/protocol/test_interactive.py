@@ -28,7 +28,7 @@ from protocol_world import (
 )
 
 from chance import examples, pinned_coins, public_coins
-from likeset.errors import DifferentRequest, IllegalMessage, InvalidArgument, QuorumMissed
+from likeset.errors import DifferentRequest, IllegalMessage, InvalidArgument
 from likeset.privacy import accounting, gaussian_mean, mwem_mean
 from likeset.privacy.accounting import Basis
 from likeset.privacy.auction import auction_patience
@@ -315,16 +315,6 @@ def test_an_owner_who_misses_a_step_may_take_part_in_the_next_and_late_answers_a
     assert curator.party.rows_seen == before + 1  # discarded, but seen
     assert curator.party.waiting_for == {"a", "b", "c"}
     assert curator.give_up("nobody") == ()
-
-
-def test_too_few_owners_end_the_run() -> None:
-    made = world(terms(**INTERACTIVE, quorum=3))
-    del made.data["b"]
-    with pytest.raises(QuorumMissed):
-        carry(made)
-    made = world(terms(**INTERACTIVE, quorum=2))
-    del made.data["b"]
-    assert carry(made).summary.absent.tolist() == [1]
 
 
 @pytest.mark.parametrize("release", ["gaussian", "mwem"])

@@ -469,15 +469,6 @@ def test_a_wish_that_cannot_be_heeded_is_refused_and_nobody_is_asked(
     assert curator.party.waiting_for == {"a", "b", "c"}
 
 
-def test_another_wish_in_the_place_of_the_first_is_refused() -> None:
-    """Else a run that is resumed could be selected twice, and compared."""
-    made = world(terms())
-    curator, honest = made.curator(), _sent(made)
-    curator.take(honest)
-    with pytest.raises(IllegalMessage, match="another one came in its place"):
-        curator.take(replace(honest, body=replace(honest.body, gamma=2.0)))  # type: ignore[arg-type]
-
-
 def test_a_target_without_distances_needs_a_width_before_anything_is_released() -> None:
     made = world(terms())
     made.target[:] = 1.0

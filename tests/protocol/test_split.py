@@ -54,7 +54,6 @@ from likeset.protocol.wire import (
     Summary,
     TargetShare,
     decode,
-    encode,
 )
 from likeset.tables.scan import MemoryScan
 from likeset.trust import shares
@@ -123,18 +122,6 @@ def test_labels_come_back_with_their_rows() -> None:
     for label, place, handle in zip(summary.labels, summary.owners, summary.handles, strict=True):
         name = run.terms.owners[place]
         assert label == run.labels[name][told.parties[name].party.row_of(int(handle))]
-
-
-def test_an_owner_with_fewer_rows_than_slots_sends_as_many_bytes() -> None:
-    few, many = shared_run(split_run()), shared_run(split_run())
-    few.data["b"] = few.data["b"][:1]
-    lengths = []
-    for run in (few, many):
-        told = carry_shares(run)
-        assert told.consumer.party.summary is not None
-        shares = [message for message in map(decode, told.heard["witness"]) if message.sender == "b"]
-        lengths.append([len(encode(message)) for message in shares])
-    assert lengths[0] == lengths[1] == lengths[0][:1]
 
 
 def test_the_bytes_that_were_told_beforehand_are_enough_and_not_many_more() -> None:

@@ -17,7 +17,7 @@ from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, Likeset
 from likeset.privacy.events import Relation
 from likeset.protocol.party import CURATOR
 from likeset.protocol.split import most_part_bytes, slots_in
-from likeset.protocol.terms import PlannedTerms, Terms, check_between, read_foreign_canonical
+from likeset.protocol.terms import PlannedTerms, Terms, check_between, read_foreign
 from likeset.protocol.wire import Delivery, Message, Offer, OfferShare, Summary, Target, TargetShare
 from likeset.text import harmless
 from likeset.trust.cards import INVITE_TAG, Role, fields
@@ -136,7 +136,7 @@ class Invitation:
     def read(data: bytes) -> "Invitation":
         """Parse and verify signed terms; raises if signature, terms and card do not belong together."""
         signed = SignedTerms.from_bytes(data)
-        terms = read_foreign_canonical(signed.text)
+        terms = read_foreign(signed.text)
         check_between(terms)
         if terms.cards[terms.consumer] != signed.card.fingerprint or signed.card.name != terms.consumer:
             raise IllegalMessage(f"run {terms.run}: the terms are signed by another card than the consumer's")

@@ -23,24 +23,16 @@ def canonical(document: Any) -> str:
 class Limit:
     """How much an account may spend in total, over all runs.
 
-    Args:
-        epsilon: of the guarantee; None promises nothing, for an observer who sees rows outright (the
-            curator).
-        delta: of the guarantee; None exactly if epsilon is.
-        relation: of the guarantee; None exactly if epsilon is.
-        rows: how many rows may be disclosed, or offered in shares.
-        readable: how many of them any one party may read; None: all.
-        accept_unproven: names of unproven parts that may be charged to this account. They have no price: once
-            one is charged, epsilon bounds the proven part only and the account as a whole has no guarantee
-            (its basis becomes ``none``, for good).
+    Unproven parts have no price: once one is charged, epsilon bounds the proven part only and the account as a whole
+    has no guarantee (its basis becomes ``none``, for good).
     """
 
-    epsilon: float | None
+    epsilon: float | None  # None, as delta and relation: nothing is promised, as toward a curator who sees rows
     delta: float | None
     relation: Relation | None
-    rows: int = 0
-    accept_unproven: tuple[str, ...] = ()
-    readable: int | None = None
+    rows: int = 0  # that may be disclosed, or offered in shares
+    accept_unproven: tuple[str, ...] = ()  # names of unproven parts that may be charged
+    readable: int | None = None  # how many rows any one party may read; None: all
 
     def __post_init__(self) -> None:
         count("rows", self.rows, least=0)

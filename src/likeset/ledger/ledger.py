@@ -36,7 +36,6 @@ from likeset.privacy.events import Release, View
 _DOMAIN = b"likeset ledger entry 1\n"
 _HASH_BYTES = 32
 _TYPES = (int, str, str, str, bytes, bytes)
-_DECODER = json.JSONDecoder()
 
 
 class Entry(NamedTuple):
@@ -56,11 +55,7 @@ class Entry(NamedTuple):
         return hashlib.sha256(b"".join(parts)).digest()
 
     def document(self) -> Any:
-        """The body as plain data; raises ValueError if it is none."""
-        document, end = _DECODER.raw_decode(self.body)
-        if end != len(self.body):
-            raise ValueError("text follows the document")
-        return document
+        return json.loads(self.body)
 
 
 def _size(field: bytes) -> bytes:
@@ -725,15 +720,9 @@ class Transaction:
     def reserve(self, charge: Charge, *, request: Request, repeatable: bool = False) -> Reservation:
         """Charge for a request before anything is drawn for it; durable when the block ends, and not before.
 
-        Raises:
-            BudgetExceeded: an account cannot pay; nothing was charged.
-            ChargeRefused: no account answers for a view.
-            OtherRelation: an account that hears it has another relation than the event was planned under.
-            OtherUnit: an account that hears it was charged for another unit of privacy before.
-            UnprovenPart: the event has no proof and an account does not accept it by name.
-            DifferentRequest: the same run, round and kind were asked for with another request.
-            UnfinishedRequest: charged before and not answered, and this or that request is not repeatable.
-            MessagePurged: answered before, but the bytes were purged.
+        Raises BudgetExceeded, UnprovenPart or ChargeRefused if an account cannot pay, or does not accept the event;
+        DifferentRequest if the same run, round and kind were asked for with another request; UnfinishedRequest if it
+        was charged before, not answered, and is not repeatable; MessagePurged if the stored answer was purged.
         """
         fingerprint = request.fingerprint(charge, self._key())
         known = self._state.requests.get(request.key)

@@ -119,13 +119,12 @@ class InteractiveOwner(Owner):
         if nothing_to_tell and (release.coordinates.size or release.values.size):
             # By directions of its own choice a curator would learn of every row that it does not ask for.
             raise IllegalMessage(f"{title_of_message(message)}: the terms announce no release in this round")
-        changed = release.coordinates
-        if changed.shape != release.values.shape or not np.isfinite(release.values).all():
-            raise IllegalMessage(f"{title_of_message(message)}: does not have a value for each coordinate")
-        if len(changed) and (changed.min() < 0 or changed.max() >= self.terms.kernel.dimension):
-            raise IllegalMessage(f"{title_of_message(message)}: names a coordinate that does not exist")
-        if len(np.unique(changed)) != len(changed):
-            raise IllegalMessage(f"{title_of_message(message)}: names a coordinate twice")
+        changed, values = release.coordinates, release.values
+        are_places = ((changed >= 0) & (changed < self.terms.kernel.dimension)).all()
+        if not are_places or changed.shape != values.shape or len(np.unique(changed)) != len(changed):
+            raise IllegalMessage(f"{title_of_message(message)}: must have one value for each of some coordinates")
+        if not np.isfinite(values).all():
+            raise IllegalMessage(f"{title_of_message(message)}: has a value that is no number")
 
     def _handle(self, message: Message) -> Work:
         body, story = message.body, hashlib.sha256(self._story + message.data).digest()

@@ -508,7 +508,6 @@ def largest_split(gamma: float, columns: int) -> float:
 
 
 def largest_split_gamma(largest: float, columns: int) -> float:
-    """The other way round: the narrowest kernel for rows whose numbers may be so large."""
     return _FARTHEST / (columns * largest**2) * (1.0 - 1e-9)
 
 
@@ -890,17 +889,11 @@ def names_from(origin: Origin) -> tuple[str, ...]:
 
 
 def read_foreign(text: str) -> Terms:
-    """The terms in a stranger's text; BadMessage or InvalidArgument unless they are terms that somebody can mean."""
+    """The terms in a stranger's text; BadMessage or InvalidArgument unless it is the canonical text of sane terms."""
     if len(text) > MOST_TEXT:
         raise BadMessage(f"terms of {len(text)} characters are too long; at most {MOST_TEXT:,}")
     terms = Terms.from_json(text)
     _check_work(terms)
-    return terms
-
-
-def read_foreign_canonical(text: str) -> Terms:
-    """As ``read_foreign``; BadMessage also if the text is not the canonical one."""
-    terms = read_foreign(text)
     if terms.to_json() != text:
         raise BadMessage("the terms are not in their canonical form")
     return terms
