@@ -220,7 +220,7 @@ class TestComputing:
         settings.write_text(text.replace("127.0.0.1:0", ""))
         homes.drop(party)
         homes.turn(party, CONSUMER)
-        assert "listen: a split run needs HOST:PORT" in homes.progress_now.detail
+        assert "listen: and reach_at: in its home.yaml do not say where" in homes.progress_now.detail
         settings.write_text(text)
         homes.turn(party, CONSUMER)
         assert homes.progress_now.parties[party] is PartyState.TAKES_PART

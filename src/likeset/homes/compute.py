@@ -27,7 +27,7 @@ from likeset.errors import (
 )
 from likeset.files import keep_private_bytes, make_private_folder, remove_unfinished
 from likeset.homes.home import SPLIT_FOLDER, Home, TunnelPlace, reason_for_log
-from likeset.homes.mail import Heard, Mail, RoleHandler
+from likeset.homes.mail import Decision, Heard, Mail, RoleHandler
 from likeset.homes.runs import Ending, Run, State, StoredLetter, ending_document, last_time, read_ending
 from likeset.ledger.ledger import Transaction
 from likeset.protocol.party import CURATOR, ComputeState, Party, Step
@@ -346,10 +346,9 @@ class Computing:
             raise NotCurated(f"the {who} has no environment for workers; make it with `likeset split setup`") from None
         try:
             return self.home.settings.tunnels
-        except InvalidArgument as error:
-            raise NotCurated(f"the {who} cannot be reached for tunnels: {error}") from None
-        except LikesetError:  # the text names files of this machine, and the consumer reads this one
-            raise NotCurated(f"the {who} cannot be reached for tunnels: its settings cannot be read") from None
+        except LikesetError:  # the text may name files of this machine, and the consumer reads this one
+            reason = "listen: and reach_at: in its home.yaml do not say where"
+            raise NotCurated(f"the {who} cannot be reached for tunnels: {reason}") from None
 
     def reach(self, run: Run) -> bytes:
         """Where the others reach this party in a run."""
@@ -414,7 +413,7 @@ class Computing:
         for owner in sorted(party.waiting_for):
             is_gone = run.role == "consumer" and (owner not in present or owner in abstain)
             if is_gone or (deadline is not None and self.mail.passed(deadline)):
-                self.mail.decide(run, "give-up", lambda party, owner=owner: party.give_up(owner), peer=owner)  # type: ignore[misc]
+                self.mail.decide(run, Decision("give-up", owner), lambda party, owner=owner: party.give_up(owner))  # type: ignore[misc]
         self.mail.update(run, due=deadline.timestamp() if party.waiting_for and deadline is not None else None)
 
     def waiting(self, run: Run) -> tuple[tuple[str, ...], datetime | None] | None:
@@ -481,7 +480,7 @@ class Computing:
                 keep_private_bytes(summary_path, message.data)
             return step
 
-        self.mail.decide(run, "opened", opened)
+        self.mail.decide(run, Decision("opened"), opened)
         for owner, count in unopened.items():
             words = f"{count} rows picked from {owner} did not open and were left out; this does not show who caused it"
             self.tell(f"run {run.name}: {words}", run.name)

@@ -20,7 +20,7 @@ from likeset.files import keep_private_bytes, make_private_folder
 from likeset.geometry.selection import Selection
 from likeset.homes.compute import ComputeHandler
 from likeset.homes.home import Home
-from likeset.homes.mail import Heard
+from likeset.homes.mail import Decision, Heard
 from likeset.homes.runs import Ending, Invitation, Run, StoredLetter, ending_document, read_ending, read_progress
 from likeset.ledger.ledger import Transaction
 from likeset.privacy.noise import SecretNoise
@@ -46,9 +46,6 @@ def named_cards(
     pinned = home.pins.pinned()
     by_name = {pin.card.name: pin for pin in pinned}
     cards = {home.name: home.card.fingerprint}
-    if home.card.name != home.name:
-        reason = f"is not the name on this home's card, which is {home.card.name}; see `likeset card make --new --name`"
-        raise InvalidArgument("consumer", home.name, reason)
     cards |= {owner: _pinned(by_name, "owner", owner, field="owners") for owner in owners}
     cards[CURATOR] = _only_curator(pinned) if curator is None else _pinned(by_name, "curator", curator)
     if witness is not None:
@@ -122,11 +119,7 @@ class RunFolder:
 
     @property
     def selection(self) -> Selection:
-        path = self.folder / "selection.json"
-        try:
-            return Selection(**json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as error:
-            raise BadDocument(str(path), "cannot be read; restore it from a copy") from error
+        return Selection(**json.loads((self.folder / "selection.json").read_text(encoding="utf-8")))
 
     def summary(self, terms: Terms) -> Summary:
         """The summary that came; raises ``InvalidArgument`` before."""
@@ -403,7 +396,7 @@ class Consumer(ComputeHandler):
         }
         enclosed |= dict.fromkeys(owners, tuple(signed[name] for name in computing))
         try:
-            self.mail.decide(run, "start", lambda party: party.start(), enclosed=enclosed)  # type: ignore[attr-defined]
+            self.mail.decide(run, Decision("start", enclosed=enclosed), lambda party: party.start())  # type: ignore[attr-defined]
         except QuorumMissed:
             self.mail.end(run, "failed", Ending.QUORUM_MISSED)
         except UnfinishedRequest as error:

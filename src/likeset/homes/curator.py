@@ -25,7 +25,7 @@ from likeset.errors import (
 from likeset.files import PRIVATE_FOLDER, keep_private_bytes, make_private_folder
 from likeset.homes.compute import ComputeHandler
 from likeset.homes.consumer import keep_rows
-from likeset.homes.mail import Heard
+from likeset.homes.mail import Decision, Heard
 from likeset.homes.runs import RECEIPT, Ending, Run, StoredLetter, ending_document, last_time, progress_document
 from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Transaction
@@ -222,7 +222,7 @@ class Curator(ComputeHandler):
                 break
             owner = sorted(gone | late)[0]
             try:
-                self.mail.decide(run, "give-up", lambda party, owner=owner: party.give_up(owner), peer=owner)  # type: ignore[misc]
+                self.mail.decide(run, Decision("give-up", owner), lambda party, owner=owner: party.give_up(owner))  # type: ignore[misc]
             except (QuorumMissed, UnfinishedRequest) as error:
                 with self.home.deciding() as t:
                     self._fail(t, self.mail.reload(run), error)

@@ -21,7 +21,7 @@ from pydantic import AfterValidator, Field, model_validator
 from likeset import documents
 from likeset.arguments import checked_name, one_of
 from likeset.documents import Document
-from likeset.errors import BadDocument, HomeRestored, InvalidArgument, LikesetError
+from likeset.errors import HomeRestored, InvalidArgument, LikesetError
 from likeset.files import (
     PRIVATE_FILE,
     keep_private_bytes,
@@ -41,7 +41,6 @@ from likeset.trust.cards import (
     Role,
     SealingSecret,
     check_fingerprint,
-    read_card,
     typed,
 )
 
@@ -357,25 +356,21 @@ class Home:
     def card(self) -> Card:
         return self.secret.card
 
-    def make_card(self, *, by: str, name: str | None = None, new: bool = False) -> tuple[Card, tuple[Path, ...]]:
+    def make_card(self, *, by: str, new: bool = False) -> tuple[Card, tuple[Path, ...]]:
         """Make the card of this home; with ``new`` in place of one that was stolen or lost, whose files are kept."""
         if not new:
             for path in (self.card_file, self.folder / SECRET_FILE):
                 if path.exists():
                     reason = "exists, and keys are never overwritten; if they were stolen or lost, add --new"
                     raise InvalidArgument("card", path, reason)
-        try:
-            name_before = read_card(self.card_file).name
-        except BadDocument:
-            name_before = self.name
-        secret = CardSecret.generate(name_before if name is None else name)
+        secret = CardSecret.generate(self.name)
         self.note("card", "", state="own", name=secret.card.name, fingerprint=secret.card.fingerprint, by=by)
         before = self._set_card_aside() if new else ()
         secret.write(self.folder)
-        self._renew_own_pin(name_before, secret.card, by=by)
+        self._renew_own_pin(secret.card, by=by)
         return secret.card, before
 
-    def _renew_own_pin(self, name_before: str, card: Card, *, by: str) -> None:
+    def _renew_own_pin(self, card: Card, *, by: str) -> None:
         """Pin the new card in the other home of this organisation: a consumer's, or that of its own curator."""
         role: Role = "consumer"
         partner, place = self.own_curator, self.folder.absolute()
@@ -384,8 +379,8 @@ class Home:
                 return
             role, partner = "curator", place.parent
         with Home(partner, clock=self.clock) as other:
-            if other.pins.get(name_before) is not None:
-                other.pins.revoke(name_before, "it has a new card", by=by)
+            if other.pins.get(card.name) is not None:
+                other.pins.revoke(card.name, "it has a new card", by=by)
             other.pins.pin(card, role, by=by)
 
     def _set_card_aside(self) -> tuple[Path, ...]:
@@ -445,11 +440,8 @@ class Home:
     @property
     def stopped(self) -> str:
         """Why this home was stopped; empty if it works."""
-        try:
-            self.check_running()
-        except HomeRestored as error:
-            return str(error)
-        return ""
+        self.database.refresh()
+        return str(HomeRestored(self._folded.stopped)) if self._folded.stopped else ""
 
     def stop(self, reason: str) -> None:
         self.note("stopped", "", reason=reason)

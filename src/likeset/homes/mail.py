@@ -110,17 +110,13 @@ class Heard:
         return RECEIPT if self.message is None else self.message.body.kind
 
 
-Enclosed = Mapping[str, tuple[bytes, ...]]
-"""Acceptances that go with letters, by their readers."""
-
-
 @dataclass(frozen=True, eq=False)
 class Decision:
     """A decision of this home, which is an input of its party as a letter is."""
 
     kind: str
-    peer: str  # whom it is about
-    enclosed: Enclosed
+    peer: str = ""  # whom it is about
+    enclosed: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)  # acceptances, by the readers of letters
 
     @property
     def content(self) -> bytes:
@@ -207,15 +203,8 @@ class Mail:
         """Take a letter, and store the letters that answer it.
 
         ``Sync.once`` posts these after ``claim`` has checked the run again. A letter that was answered before changes
-        nothing; a refused one is refused again, whatever changed since.
-
-        Args:
-            data: the letter.
-            place: folder and name of its file in the mailbox.
-
-        Raises:
-            TryLater: it cannot be heard yet.
-            LikesetError: it is refused.
+        nothing; a refused one is refused again, whatever changed since. ``TryLater``: it cannot be heard yet. ``place``
+        is the folder and the name of its file in the mailbox.
         """
         letter = letter_in(data, most_bytes=LARGEST_LETTER)
         run = self._run_of(letter)
@@ -238,10 +227,10 @@ class Mail:
             self._refuse(run, heard, error)
             raise
 
-    def decide(self, run: Run, kind: str, act: Act, *, peer: str = "", enclosed: Enclosed | None = None) -> None:
+    def decide(self, run: Run, decision: Decision, act: Act) -> None:
         """Record a decision of this home as an input of its party, with the letters that follow from it."""
         self.check_open(run)
-        self._advance(run, Decision(kind, peer, enclosed or {}), act)
+        self._advance(run, decision, act)
 
     def _advance(self, run: Run, source: Heard | Decision, act: Act) -> None:
         """Let the party of a run act on an input; one transaction records the input and all that follows from it."""
@@ -668,10 +657,7 @@ class Mail:
         terms = run.terms
         if run.role != "owner" or heard.peer.name != acknowledging_party(terms) or len(heard.enclosures) != 1:
             raise IllegalMessage(f"run {run.name}: a letter without a message and without a receipt")
-        try:
-            receipt = Receipt.from_bytes(heard.enclosures[0])
-        except BadDocument as error:
-            raise IllegalMessage(f"run {run.name}: a receipt that cannot be read") from error
+        receipt = Receipt.from_bytes(heard.enclosures[0])
         names = (receipt.run_id, receipt.terms, receipt.owner)
         if names != (bytes.fromhex(terms.run_id), run.digest, run.party) or not receipt.is_signed_by(heard.peer.card):
             raise IllegalMessage(f"run {run.name}: a receipt for another run or owner, or signed by another card")
@@ -680,10 +666,9 @@ class Mail:
             if self._was_answered(run, heard.peer, heard.letter):
                 return
             sent = {row.letter: row for row in self.letters(run) if row.way == "out" and row.peer == heard.peer.name}
-            if not set(receipt.letters) <= sent.keys():
-                raise IllegalMessage(f"run {run.name}: a receipt for letters that this home did not write")
-            if receipt.rows != sum(sent[letter].rows for letter in receipt.letters):
-                raise IllegalMessage(f"run {run.name}: a receipt for another number of rows than was sent")
+            rows = sum(sent[letter].rows for letter in receipt.letters if letter in sent)
+            if not set(receipt.letters) <= sent.keys() or receipt.rows != rows:
+                raise IllegalMessage(f"run {run.name}: a receipt for other letters or rows than this home sent")
             # The receipt stands alone, so it is stored instead of the letter, which nobody can open later.
             self._insert_heard(t, run, heard, "heard", data=receipt.to_bytes())
             t.append("acknowledged", run.name, {"rows": receipt.rows, "letters": len(receipt.letters)})

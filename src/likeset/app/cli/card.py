@@ -36,7 +36,6 @@ _STOLEN = (
 def make(
     *,
     home: HomePath = HERE,
-    name: Annotated[str | None, typer.Option(help="The name on it; by default the home's own.")] = None,
     new: Annotated[
         bool, typer.Option("--new", help="After a theft or a loss: replace the card; its old files are kept.")
     ] = False,
@@ -51,7 +50,7 @@ def make(
     Example: `likeset card make --home st-mary`
     """
     with homes.Home(home) as own:
-        made, before = own.make_card(by=by or login(), name=name, new=new)
+        made, before = own.make_card(by=by or login(), new=new)
     document = {**_document(made), "file": str(own.card_file), "before": list(map(str, before))}
     emit({**document, "notes": list(_STOLEN) if before else []}, as_json=as_json)
 
