@@ -2,6 +2,7 @@
 
 import json
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -84,12 +85,23 @@ AFTER = [
 ]
 
 
-def interrupted(text: str) -> str:
-    """What is said to whoever pressed Ctrl-C."""
-    lines = text.splitlines()
-    assert lines[-1].startswith("error: interrupted; ")
-    assert all(line.startswith("owners: ") for line in lines[:-1])
-    return lines[-1]
+Stopped = Callable[..., tuple[int, list[str]]]
+
+
+@pytest.fixture
+def stopped(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Stopped:
+    """Runs a match that is stopped somewhere: its exit code, and the lines that it complains in."""
+
+    def run(place: str, call: int, stop: Callable[[], None], out: Path, **more: Any) -> tuple[int, list[str]]:
+        with monkeypatch.context() as patched:
+            happened = stop_at(patched, place, call, stop)
+            code = job_world.call("match", options(world, out, **more))
+        assert happened()
+        said = capsys.readouterr().err.splitlines()
+        assert all(line.startswith("owners: ") for line in said[:-1])
+        return code, said
+
+    return run
 
 
 def check_resumed(world: World, out: Path, undisturbed: Path) -> None:
@@ -110,45 +122,27 @@ def check_resumed(world: World, out: Path, undisturbed: Path) -> None:
     ("place", "call"),
     [pytest.param(*one[1:], id=one[0], marks=[pytest.mark.slow] * (at % 3 > 0)) for at, one in enumerate(BEFORE)],
 )
-def test_nothing_is_left_of_a_run_that_paid_nothing(
-    place: str,
-    call: int,
-    world: World,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_nothing_is_left_of_a_run_that_paid_nothing(place: str, call: int, stopped: Stopped, tmp_path: Path) -> None:
     ledger = tmp_path / "book.sqlite"
-    stopped = stop_at(monkeypatch, place, call, stop_driver.interrupt)
-    assert job_world.call("match", options(world, tmp_path / "out", ledger=ledger)) == 130
-    assert stopped()
-    assert "nothing was left half-written" in interrupted(capsys.readouterr().err)
+    code, said = stopped(place, call, stop_driver.interrupt, tmp_path / "out", ledger=ledger)
+    assert code == 130
+    assert said[-1].startswith("error: interrupted; ")
+    assert "nothing was left half-written" in said[-1]
     assert {path.name for path in tmp_path.iterdir()} <= {"book.sqlite", "book.sqlite.lock"}
     if ledger.exists():
         assert charges(ledger) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("place", "call"),
-    [pytest.param(*one[1:], id=one[0], marks=[pytest.mark.slow] * (at % 2)) for at, one in enumerate(AFTER)],
-)
+@pytest.mark.parametrize(("place", "call"), [pytest.param(*one[1:], id=one[0]) for one in AFTER])
 def test_a_run_goes_on_where_it_was_interrupted(
-    place: str,
-    call: int,
-    world: World,
-    undisturbed: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    place: str, call: int, stopped: Stopped, world: World, undisturbed: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    with monkeypatch.context() as patched:
-        stopped = stop_at(patched, place, call, stop_driver.interrupt)
-        assert job_world.call("match", options(world, out)) == 130
-        assert stopped()
-    said = interrupted(capsys.readouterr().err)
-    assert f"what was spent stays spent, and is kept in {out}.partial: go on with --resume" in said
+    code, said = stopped(place, call, stop_driver.interrupt, out)
+    assert code == 130
+    assert said[-1].startswith("error: interrupted; ")
+    assert f"what was spent stays spent, and is kept in {out}.partial: go on with --resume" in said[-1]
     assert not out.exists()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     check_resumed(world, out, undisturbed)
@@ -163,36 +157,22 @@ def test_a_run_goes_on_where_it_was_interrupted(
     ],
 )
 def test_a_full_disk_is_told_and_what_was_paid_is_kept(
-    place: str,
-    call: int,
-    words: str,
-    world: World,
-    undisturbed: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    place: str, call: int, words: str, stopped: Stopped, world: World, undisturbed: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out"
-    with monkeypatch.context() as patched:
-        stopped = stop_at(patched, place, call, stop_driver.full_disk)
-        assert job_world.call("match", options(world, out)) == 2
-        assert stopped()
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("error: ")
-    assert words in said
-    assert "go on with --resume" in said
-    check_resumed(world, out, undisturbed)
+    code, said = stopped(place, call, stop_driver.full_disk, tmp_path / "out")
+    assert code == 2
+    assert said[-1].startswith("error: ")
+    assert words in said[-1]
+    assert "go on with --resume" in said[-1]
+    check_resumed(world, tmp_path / "out", undisturbed)
 
 
 def test_a_crash_between_charge_and_draw_loses_budget_and_says_so(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    stopped: Stopped, world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The charge is on the disk before a coin is tossed; a second draw would be a second charge."""
     out = tmp_path / "out"
-    with monkeypatch.context() as patched:
-        stop_at(patched, "likeset.protocol.sealed.gaussian_mean.run", 1, stop_driver.full_disk)
-        assert job_world.call("match", options(world, out)) == 2
-    capsys.readouterr()
+    assert stopped("likeset.protocol.sealed.gaussian_mean.run", 1, stop_driver.full_disk, out)[0] == 2
     ledger = tmp_path / "out.partial" / "ledger.sqlite"
     before = charges(ledger)
     assert before == ["consumer/width", "consumer/target-release"]
