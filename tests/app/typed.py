@@ -11,7 +11,7 @@ from likeset.errors import LikesetError
 
 
 def run(*words: object, code: int = 0, home: Path | None = None, answers: str | None = None) -> Result:
-    """Run a command, which must end so; it asks ``answers`` where it asks, and finds ``home`` in the environment."""
+    """Run a command; ``answers`` is what a person types, ``home`` the home that the environment names."""
     environment = {"COLUMNS": "200", "LIKESET_HOME": None if home is None else str(home)}
     result = CliRunner().invoke(cli.app, list(map(str, words)), env=environment, input=answers)
     assert result.exit_code == code, (result.output, result.exception)
@@ -19,7 +19,7 @@ def run(*words: object, code: int = 0, home: Path | None = None, answers: str | 
 
 
 def document(*words: object, code: int = 0, home: Path | None = None) -> Any:
-    """What it says to a program."""
+    """What a command says with ``--json``."""
     return json.loads(run(*words, "--json", code=code, home=home).stdout)
 
 
