@@ -144,7 +144,7 @@ def numbers(cells: Any, missing: MissingWords) -> tuple[NDArray[np.float64], Mas
         parsed = pc.cast(pc.cast(cells, pa.uint8()), pa.float64())
     else:
         return np.full(len(cells), np.nan), _mask(pc.is_valid(cells))
-    values = _with_nan(parsed) + 0.0
+    values = _with(parsed, np.nan) + 0.0
     for number in missing.numbers:
         values[values == number] = np.nan
     infinite = np.isinf(values)
@@ -227,10 +227,10 @@ def days(cells: Any, form: str, missing: MissingWords) -> tuple[NDArray[np.float
         return _values_on_distinct(cells.dictionary_encode(), lambda distinct: _parse_days(distinct, form, missing))
     nothing = np.zeros(len(cells), dtype=np.bool_)
     if pa.types.is_date(kind):
-        return _with_nan(pc.cast(pc.cast(pc.cast(cells, pa.date32()), pa.int32()), pa.float64())), nothing
+        return _day_numbers(cells), nothing
     if pa.types.is_timestamp(kind):
         # Times with a zone are held in UTC, and so is their day.
-        moments = _with_nan(pc.cast(pc.cast(cells, pa.int64()), pa.float64(), safe=False))
+        moments = _with(pc.cast(pc.cast(cells, pa.int64()), pa.float64(), safe=False), np.nan)
         return np.floor(moments / _PER_DAY[kind.unit]), nothing
     return np.full(len(cells), np.nan), _mask(pc.is_valid(cells))
 
@@ -241,7 +241,7 @@ def _parse_days(cells: Any, form: str, missing: MissingWords) -> tuple[NDArray[n
         looks_right = pc.match_substring_regex(cells, DAY)
         cut = pc.if_else(looks_right, pc.utf8_slice_codeunits(cells, 0, 10), pa.scalar(None, pa.string()))
         try:
-            values = _with_nan(pc.cast(pc.cast(pc.cast(cut, pa.date32()), pa.int32()), pa.float64()))
+            values = _day_numbers(cut)
         except pa.ArrowInvalid:  # a day that no calendar has
             values = np.array([_day(text, "%Y-%m-%d") for text in cut.to_pylist()], dtype=np.float64)
     else:
@@ -309,8 +309,8 @@ def _with(cells: Any, value: Any) -> NDArray[Any]:
     return np.asarray(filled.to_numpy(zero_copy_only=False))
 
 
-def _with_nan(cells: Any) -> NDArray[np.float64]:
-    return _with(cells, np.nan)
+def _day_numbers(cells: Any) -> NDArray[np.float64]:
+    return _with(pc.cast(pc.cast(pc.cast(cells, pa.date32()), pa.int32()), pa.float64()), np.nan)
 
 
 def _mask(cells: Any) -> Mask:

@@ -42,11 +42,9 @@ def numbers(argument: str, table: Any, *, columns: tuple[str, ...] | None) -> Ro
     """A table as an array of numbers, its columns checked against those that are expected (None: an array)."""
     names = column_names(table)
     if names != columns:
-        if names is None or columns is None:
-            held = "an array" if names is None else "a data frame"
-            raise InvalidArgument(argument, held, "must be of the same kind as the target")
-        reason = f"must have the target's columns in their order, {list(columns)}"
-        raise InvalidArgument(argument, f"columns {list(names)}", reason)
+        held = "an array" if names is None else f"columns {list(names)}"
+        wanted = "an array" if columns is None else f"a data frame with the columns {list(columns)}, in their order"
+        raise InvalidArgument(argument, held, f"must be as the target, {wanted}")
     if names is None:
         return arguments.matrix(argument, table, in_single=True)
     held = arrow_table(table, name=argument)

@@ -243,7 +243,6 @@ def _hint(name: str) -> tuple[str, str]:
 class Reason(StrEnum):
     """Why a column is warned of: it may identify people, or it hardly counts."""
 
-    NAMELESS = "nameless"
     NAME = "name"
     OWN_VALUES = "own-values"
     DEAD = "dead"
@@ -251,7 +250,6 @@ class Reason(StrEnum):
 
 _DEAD = 0.02
 _REASONS = {
-    Reason.NAMELESS: "it has no name, and a column without a name cannot be a feature: most likely it numbers the rows",
     Reason.OWN_VALUES: "nearly every row has its own value",
     Reason.DEAD: f"its values use less than {_DEAD:.0%} of the declared bounds",
 }
@@ -283,8 +281,6 @@ class ColumnWarning:
 def identifying_column(name: str, *, declared: Any = None, seen: ColumnProfile | None = None) -> ColumnWarning | None:
     """Whether a column may identify people, by its name, its declaration and its profile in a table."""
     seen = seen if seen is not None and seen.filled else None
-    if not name.strip():
-        return ColumnWarning(name, Reason.NAMELESS)
     hint, word = _hint(name)
     if hint and not _declared_as_code(hint, declared) and not (seen is not None and _shared(hint, seen)):
         return ColumnWarning(name, Reason.NAME, word)
@@ -562,6 +558,7 @@ def draft(
     unusable |= {name: "no value in any row" for name, seen in profiles.items() if not seen.filled and name != ids}
     unusable |= {name: _AMBIGUOUS_DAYS for name, seen in profiles.items() if seen.filled and seen.ambiguous_days}
     unusable |= {name: cells.COMMAS for name, seen in profiles.items() if seen.decimal_commas and name != ids}
+    unusable |= {name: "a column without a name; give it one in the file" for name in names if not name.strip()}
     if label in unusable:
         raise BadTable(first.name, unusable[label], column=label)
     judged = [name for name in names if name != ids and name not in unusable]
@@ -570,8 +567,6 @@ def draft(
         identifying_column(n, seen=table[n]) for n in judged for table in tables if n in table and table[n].filled
     )
     identifying = {warning.column: warning for warning in suspected if warning is not None}
-    if any(name in identifying and identifying[name].reason is Reason.NAMELESS for name in (label, *include)):
-        raise BadTable(first.name, "a column without a name cannot be a feature or a label; give it a name in the file")
     left_out = {name: one for name, one in identifying.items() if name != label and name not in include}
     if set(judged) - set(left_out) <= {label}:
         listed = "; ".join(

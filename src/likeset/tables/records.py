@@ -284,13 +284,10 @@ class EnvelopeRecords:
         """The place of each label among the declared values; empty where labels are no declared categories."""
         if not self.classes:
             return np.empty(0, dtype=np.int64)
-        values = label_values(self.classes)
-        order = np.argsort(values)
-        at = np.minimum(np.searchsorted(values[order], labels), len(values) - 1)
-        places = order[at].astype(np.int64)
-        if not np.array_equal(values[places], labels):
+        same = labels[:, np.newaxis] == label_values(self.classes)
+        if not same.any(axis=1).all():
             raise InvalidArgument("labels", f"array of {len(labels)}", "must be declared values of the label")
-        return places
+        return np.asarray(same.argmax(axis=1))
 
     def encode(self, table: pa.Table, labels: NDArray[Any], handles: NDArray[np.uint64]) -> list[bytes]:
         """A record for each row of a table, its label, if records carry any, and the handle of its owner."""

@@ -440,17 +440,12 @@ def label_values(values: Sequence[Any]) -> NDArray[Any]:
 
 def _canonical(column: Any) -> Any:
     """Whole numbers without decimals, as text; only distinct cells are looked at."""
-    if not cells.is_text(column.type) and not pa.types.is_dictionary(column.type):
-        if pa.types.is_floating(column.type):
-            column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
-        elif pa.types.is_boolean(column.type):
-            column = pc.cast(column, pa.uint8())
-        try:
-            column = pc.cast(column, pa.string())
-        except pa.ArrowNotImplementedError:
-            return column
-    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+    elif pa.types.is_boolean(column.type):
+        column = pc.cast(column, pa.uint8())
     try:
+        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         texts = pc.cast(encoded.dictionary, pa.string()).to_pylist()
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
         return column

@@ -84,7 +84,7 @@ def _open_path(path: Path, *, name: str) -> "Source":
     if not path.is_file():
         raise BadTable(name, "is no ordinary file; save the rows to one")
     if suffix in _TEXT:
-        return _open_text(path, name=name, tabs=suffix == ".tsv")
+        return _open_text(path, name=name)
     return _open_parquet([(path, "")], name=name) if suffix in _PARQUET else open_arrow(path, name=name)
 
 
@@ -417,10 +417,10 @@ class _TextPart(Part):
         raise self.file.error(reason, f"line {line + before}" if plain else f"record {row + before + 1}")
 
 
-def _open_text(path: Path, *, name: str, tabs: bool) -> Source:
+def _open_text(path: Path, *, name: str) -> Source:
     file = File.of(path, table=name)
     with path.open("rb") as opened:
-        names, delimiter, start, line = _header(opened.read(_HEADER_BYTES), table=name, tabs=tabs)
+        names, delimiter, start, line = _header(opened.read(_HEADER_BYTES), table=name)
     schema = pa.schema([(column, pa.string()) for column in names])
     passes: list[_TextIndex] = []
 
@@ -444,7 +444,7 @@ def _open_text(path: Path, *, name: str, tabs: bool) -> Source:
     return Source(name, schema, lambda: (whole(),), lambda: whole().index.digest, unread)
 
 
-def _header(chunk: bytes, *, table: str, tabs: bool) -> tuple[list[str], str, int, int]:
+def _header(chunk: bytes, *, table: str) -> tuple[list[str], str, int, int]:
     """Names of the columns, delimiter, and the byte and line where records begin."""
     if b"\0" in chunk:
         _check_text(chunk, table=table, line=1)
@@ -458,7 +458,7 @@ def _header(chunk: bytes, *, table: str, tabs: bool) -> tuple[list[str], str, in
     header = found.group(1)
     _check_text(header, table=table, line=line)
     outside = b"".join(header.split(b'"')[0::2])
-    delimiter = "\t" if tabs and b"\t" in outside else max(",;\t|", key=lambda sign: outside.count(sign.encode()))
+    delimiter = max(",;\t|", key=lambda sign: outside.count(sign.encode()))
     _end_of_records(header, delimiter, last=True, table=table, line=line)
     try:
         (names,) = csv.reader([header.decode()], delimiter=delimiter, strict=True)
