@@ -249,23 +249,15 @@ class Reason(StrEnum):
 
 
 _DEAD = 0.02
-_REASONS = {
-    Reason.OWN_VALUES: "nearly every row has its own value",
-    Reason.DEAD: f"its values use less than {_DEAD:.0%} of the declared bounds",
-}
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnWarning:
-    """A column that people should look at; ``word`` is the part of its name that says so, empty where values do."""
+    """A column that people should look at."""
 
     column: str
     reason: Reason
-    word: str = ""
-
-    @property
-    def why(self) -> str:
-        return f"its name says so ({self.word})" if self.reason is Reason.NAME else _REASONS[self.reason]
+    why: str
 
     @property
     def warning(self) -> str:
@@ -274,8 +266,7 @@ class ColumnWarning:
         return f"column {self.column!r} may identify people, and leaves with every record: {self.why}"
 
     def document(self) -> dict[str, str]:
-        told = {"column": self.column, "reason": str(self.reason), "word": self.word}
-        return {**told, "why": self.why, "warning": self.warning}
+        return {"column": self.column, "reason": str(self.reason), "why": self.why, "warning": self.warning}
 
 
 def identifying_column(name: str, *, declared: Any = None, seen: ColumnProfile | None = None) -> ColumnWarning | None:
@@ -283,10 +274,12 @@ def identifying_column(name: str, *, declared: Any = None, seen: ColumnProfile |
     seen = seen if seen is not None and seen.filled else None
     hint, word = _hint(name)
     if hint and not _declared_as_code(hint, declared) and not (seen is not None and _shared(hint, seen)):
-        return ColumnWarning(name, Reason.NAME, word)
+        return ColumnWarning(name, Reason.NAME, f"its name says so ({word})")
     if isinstance(declared, CategoryColumn | OrdinalColumn) and getattr(declared, "unknown", "refuse") == "refuse":
         return None  # no value leaves that does not stand in the schema
-    return ColumnWarning(name, Reason.OWN_VALUES) if seen is not None and _own_values(seen, declared) else None
+    if seen is None or not _own_values(seen, declared):
+        return None
+    return ColumnWarning(name, Reason.OWN_VALUES, "nearly every row has its own value")
 
 
 def identifying_columns(schema: Schema, seen: Mapping[str, ColumnProfile] | None = None) -> tuple[ColumnWarning, ...]:
@@ -357,7 +350,7 @@ _LEAST_ROWS = 10
 
 def dead_columns(schema: Schema, seen: Mapping[str, ColumnProfile]) -> tuple[ColumnWarning, ...]:
     return tuple(
-        ColumnWarning(name, Reason.DEAD)
+        ColumnWarning(name, Reason.DEAD, f"its values use less than {_DEAD:.0%} of the declared bounds")
         for name, declared in schema.declared.items()
         if name in seen and seen[name].rows - seen[name].missing >= _LEAST_ROWS and _used(declared, seen[name]) < _DEAD
     )
