@@ -19,7 +19,7 @@ from likeset.app.cli.home import (
 )
 from likeset.app.lazy import lazy_imports
 from likeset.display import JsonFlag, complain, emit, literal, show_document, show_notes, stdout
-from likeset.errors import InvalidArgument, LikesetError
+from likeset.errors import InvalidArgument
 from likeset.files import keep_private_bytes, make_directory
 from likeset.text import without_secrets
 
@@ -148,21 +148,20 @@ def inbox(
 ) -> None:
     """List the runs that wait for a decision, and who asks, by their cards.
 
-    Exit code 1 if an invitation that you add cannot be added, or this home was restored from an old backup.
+    Exit code 1 if this home was restored from an old backup.
 
     Example: `likeset owner inbox --home st-mary`
     """
     with opened_owner(home) as opened:
         stopped = opened.home.stopped
-        state, added = _added(opened, add) if add else (None, "")
-        runs = [review.inbox_run(opened, run) for run in review.inbox(opened, every=every)]
-    failed = bool(add) and state is None
+        added = None if add is None else review.add_terms(opened, runs.read_invitation(add))[0]
+        listed = [review.inbox_run(opened, run) for run in review.inbox(opened, every=every)]
 
     def view() -> None:
         if stopped:
             complain(stopped)
         if added:
-            stdout.print(literal(added), soft_wrap=True)
+            stdout.print(f"added: {literal(added.name)}", soft_wrap=True)
         lines = [
             {
                 "run": run["run"],
@@ -173,25 +172,15 @@ def inbox(
                 "answer by": "closed" if run["closed"] else run["answer_by"],
                 "status": run["status"],
             }
-            for run in runs
+            for run in listed
         ]
         none = "No run came yet." if every else "No run waits for a decision; --all shows the others."
         show_document(lines or none, "Runs")
 
-    document = {"added": state, **({"reason": added} if failed else {}), "stopped": stopped or None, "runs": runs}
-    waiting = next((run["run"] for run in runs if run["status"] == "waiting"), None)
+    document = {"added": added.state if added else None, "stopped": stopped or None, "runs": listed}
+    waiting = next((run["run"] for run in listed if run["status"] == "waiting"), None)
     hint = at_home(home, "likeset", "owner", "review", waiting) if waiting else ()
-    emit(document, as_json=as_json, view=view, next_step=hint, ok=not (stopped or failed))
-
-
-def _added(opened: "owners.Owner", path: Path) -> tuple[str | None, str]:
-    """Put an invitation into the inbox: the state of its run if it is there now, and what happened in words."""
-    invitation = runs.read_invitation(path)
-    try:
-        run, is_known = review.add_terms(opened, invitation)
-    except LikesetError as error:
-        return None, f"not added: {error}"
-    return run.state, f"{'known already' if is_known else 'added'}: {review.status_of(opened, run)}"
+    emit(document, as_json=as_json, view=view, next_step=hint, ok=not stopped)
 
 
 @owner.command(name="review")
@@ -266,7 +255,6 @@ def dry_run(
 def approve(
     run: RunName,
     *,
-    terms: Annotated[str, typer.Option(help="Digest of the terms, or its beginning; if not reviewed here.")] = "",
     data: DataName = "",
     by: By = None,
     home: HomePath = HERE,
@@ -277,7 +265,8 @@ def approve(
     Example: `likeset owner approve sepsis-2026-07 --by "A. Lovelace" --home st-mary`
     """
     with opened_owner(home) as opened:
-        digest = _digest_to_approve(opened, run, terms, home)
+        opened.home.check_running()
+        digest = _reviewed_digest(opened, run, home)
         verdict = opened.approve(run, digest, by=by or login(), data=data)
     document = {"run": run, "digest": digest, "approved": verdict.accepted, "reasons": list(verdict.reasons)}
     emit(document, as_json=as_json, ok=verdict.accepted)
@@ -312,15 +301,9 @@ def withdraw(run: RunName, *, by: By = None, home: HomePath = HERE, as_json: Jso
     emit({"run": run, "withdrawn": True}, as_json=as_json)
 
 
-def _digest_to_approve(opened: "owners.Owner", name: str, given: str, home: Path) -> str:
-    """The digest that is approved: the given one, or the reviewed one unless newer terms arrived since."""
+def _reviewed_digest(opened: "owners.Owner", name: str, home: Path) -> str:
+    """The digest of the terms that were reviewed; raises if none were, or newer ones came since."""
     versions = opened.versions(name)
-    if given:
-        matching = [run.digest.hex() for run in versions if run.digest.hex().startswith(given.lower())]
-        if len(given) < 8 or len(matching) != 1:
-            reason = "must be the digest of terms of this run, or at least 8 digits of it"
-            raise InvalidArgument("--terms", given, reason)
-        return matching[0]
     if not versions[-1].reviewed:
         is_changed = any(run.reviewed for run in versions)
         changed = "the terms changed after the last review" if is_changed else "nobody has reviewed it"

@@ -5,14 +5,12 @@ from typing import Any
 
 from starlette.responses import HTMLResponse, Response
 
-from likeset.app.console.server import Pages, Visit, link
+from likeset.app.console.server import Pages, Visit
 from likeset.app.report import render
 from likeset.errors import InvalidArgument
 from likeset.homes.consumer import Consumer
 from likeset.run.evaluate import read_evaluation
-from likeset.run.plan import guarantee_documents, views_of_run
-from likeset.run.runs import listed_run, published, read_result
-from likeset.run.words import guarantee_lines, guarantee_meanings
+from likeset.run.runs import listed_run, read_result
 
 _REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; frame-ancestors 'none'"
 
@@ -30,25 +28,16 @@ def runs(consumer: Consumer, visit: Visit) -> Response:
 def show_run(consumer: Consumer, visit: Visit) -> Response:
     run = consumer.run(visit.query.get("name", ""))
     folder, terms, listed = consumer.folder(run.name), run.terms, listed_run(consumer, run)
-    guarantees = guarantee_documents(views_of_run(terms, consumer.home.database), unit=terms.unit)
     is_published = folder.result.exists()
     words: dict[str, Any] = {
         "listed": listed,
         "progress": consumer.progress(run) if run.mailbox else None,
         "terms": terms,
-        "guarantees": [line.cells for line in guarantee_lines(guarantees, owners=terms.owners)],
-        "meanings": guarantee_meanings(guarantees, owners=terms.owners),
         "result": read_result(folder.result)[0] if is_published else None,
         "evaluation": read_evaluation(folder.result) if is_published else None,
-        "can_publish": not is_published and folder.summary_path.exists(),
+        "has_summary": folder.summary_path.exists(),
     }
     return visit.render("consumer_run.html", **words)
-
-
-def publish(consumer: Consumer, visit: Visit) -> Response:
-    run = consumer.run(visit.text("run"))
-    published(consumer, run, render=render)
-    return visit.redirect(link("/runs/run", name=run.name), f"The report of {run.name} is made.")
 
 
 def report(consumer: Consumer, visit: Visit) -> Response:
@@ -62,4 +51,3 @@ def report(consumer: Consumer, visit: Visit) -> Response:
 
 
 PAGES: dict[str, Callable[[Consumer, Visit], Response]] = {"/runs": runs, "/runs/run": show_run, "/runs/report": report}
-ACTIONS: dict[str, Callable[[Consumer, Visit], Response]] = {"/runs/publish": publish}

@@ -44,7 +44,7 @@ def home_site(home: Home, loop: LoopState | None = None) -> Site:
     if "owner" in roles:
         add(Owner(mail), owner.MENU, owner.PAGES, owner.ACTIONS)
     if "consumer" in roles:
-        add(Consumer(mail), consumer.MENU, consumer.PAGES, consumer.ACTIONS)
+        add(Consumer(mail), consumer.MENU, consumer.PAGES, {})
     add(home, [("/check", "Check")], {"/check": check}, {"/check": check_all})
     first = pages[menu[0][0]]
     loop = loop or LoopState()
