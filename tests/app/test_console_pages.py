@@ -10,16 +10,13 @@ import pytest
 from console_world import ADDRESS, Answer, Browser, signed_in, signed_in_at
 from home_world import (
     CANARY,
-    SCHEMA,
     SCHEMA_OF_ALL,
     answer,
     invite,
     logged,
     make_owner,
     pin,
-    rows_text,
     secret_of,
-    signed_terms,
     terms,
 )
 from typed import document
@@ -190,35 +187,6 @@ def test_rules_are_checked_shown_and_then_put_in_force(node: Owner, ada: Browser
     assert node.policy.total.rows == 50
     assert [entry.get("by") for entry in logged(node.home, "policy")][-1] == "Ada"
     assert ada.post("/rules", put).status == 409, "another text stood there when this was written"
-
-
-def test_signed_terms_are_added_from_a_file(node: Owner, ada: Browser) -> None:
-    before = head(node)
-    for content in (b"x", b"\x00" * 5000, signed_terms(RUN)[:-3]):
-        assert ada.post("/add", files={"invitation": content}).status == 400
-    assert ada.post("/add").status == 400
-    assert (head(node), runs_of(node)) == (before, {"run-1"})
-    assert ada.post("/add", files={"invitation": signed_terms(terms(**FAR, run="run-9"))}).status == 303
-    assert runs_of(node) == {"run-1", "run-9"}
-
-
-def test_data_sets_are_added_and_removed_unless_a_run_uses_them(node: Owner, ada: Browser, tmp_path: Path) -> None:
-    (tmp_path / "more.csv").write_text(rows_text(2))
-    fields = {"name": "more", "source": str(tmp_path / "more.csv"), "by": "Ada"}
-    assert ada.post("/data/add", fields, files={"schema": SCHEMA.encode()}).status == 303
-    assert [entry["by"] for entry in logged(node.home, "data")] == ["Ada"]
-    assert ada.post("/data/remove", {"name": "more", "by": "Ada"}).status == 200
-    assert node.registry.names() == ["more", "patients"]
-    assert ada.post("/data/remove", {"name": "more", "by": "Ada", "sure": "yes"}).status == 303
-    assert node.registry.names() == ["patients"]
-    ada.decide("approve")
-    refused = ada.post("/data/remove", {"name": "patients", "by": "Ada", "sure": "yes"})
-    assert (refused.status, "run-1" in refused.words) == (400, True)
-    assert node.registry.names() == ["patients"]
-    wrong = ada.post("/data/add", {**fields, "name": "wrong"}, files={"schema": b"likeset: schema\nversion: 9\n"})
-    assert (wrong.status, "schema.yaml" in wrong.words) == (400, True)
-    assert str(node.home.folder) not in wrong.words
-    assert not list((node.home.folder / "console").glob("upload-*")), "an upload does not stay"
 
 
 def test_a_data_set_is_looked_at_with_its_small_groups(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import pytest
 from console_homes import PATIENCE
 from console_world import ADDRESS, COOKIE, Browser, signed_in, signed_in_at
-from home_world import SCHEMA, invite, make_owner, rows_text, secret_of, terms
+from home_world import invite, make_owner, terms
 
 from likeset.app.console import owner, server
 from likeset.app.console.home import home_console, home_site
@@ -216,20 +216,9 @@ def test_every_answer_forbids_scripts_frames_and_caches(ada: Browser) -> None:
         assert "<script" not in answer.text
 
 
-def test_an_upload_never_leaves_its_folder(ada: Browser, node: Owner, tmp_path: Path) -> None:
-    """The test browser calls its file ../../schema; nothing but the name of the data set is wrong."""
-    home = node.home.folder
-    (tmp_path / "more.csv").write_text(rows_text(2))
-    before = {path for path in home.parent.rglob("*") if "console" not in path.parts}
-    for name in ("../out", "/out", "a/b", "..", "a/../../../out", "x" * 129, "a\\b", "a\x00b"):
-        fields = {"name": name, "source": str(tmp_path / "more.csv"), "by": "Ada"}
-        assert ada.post("/data/add", fields, files={"schema": SCHEMA.encode()}).status == 400, name
-    assert {path for path in home.parent.rglob("*") if "console" not in path.parts} == before
-
-
 def test_ten_megabytes_of_form_are_refused(ada: Browser) -> None:
     assert ada.post("/rules", {"text": "x" * (10 << 20), "how": "text", "by": "Ada"}).status == 413
-    assert ada.post("/add", files={"invitation": b"x" * (10 << 20)}).status == 413
+    assert ada.post("/rules", {"by": "Ada"}, files={"text": b"x"}).status == 400, "no form has files"
     body, kind = b"text=" + b"x" * (10 << 20), "application/x-www-form-urlencoded"
     told = {"content-type": kind, "origin": ADDRESS, "content-length": None, "transfer-encoding": "chunked"}
     assert ada.request("POST", "/rules", body, told).status == 413, "also where nobody says how long it is"
@@ -255,10 +244,8 @@ def test_nothing_of_a_strangers_text_is_markup(tmp_path: Path) -> None:
             invite(node, run, by_steward=True)
         form = ada.form("deny", reason="x", sure="yes") | {"by": SHOWN, "reason": MARKUP}
         pages = [ada.post("/decide", {**form, "sure": ""}), ada.post("/decide", form)]
-        card = secret_of("new-clinic").card
-        pages.append(ada.post("/cards/revoke", {"fingerprint": card.fingerprint, "reason": MARKUP, "by": SHOWN}))
         pages.append(ada.post("/rules", {"how": "text", "text": f"likeset: owner\n{MARKUP}: 1\n", "by": SHOWN}))
-        pages.append(ada.post("/data/add", {"name": MARKUP, "source": MARKUP, "by": SHOWN}, files={"schema": b"x"}))
+        pages.append(ada.post("/data/check", {"name": MARKUP}))
         paths = ("/", "/?show=all", "/run?name=run-1", "/run?name=run-2", "/log", "/budgets", "/rules", "/cards")
         pages += [ada.get(path) for path in (*paths, "/log?about=<script>")]
         for answer in pages:
@@ -299,11 +286,9 @@ def test_a_console_listens_on_loopback_unless_a_proxy_with_tls_stands_before_it(
 def test_links_belong_to_a_console_that_runs(folder: Path) -> None:
     """A console that was killed leaves its address behind: whoever listens there now must not get a link."""
     links, old = Links(folder), Links(folder).make()
-    (folder / "console" / "upload-1").mkdir()
     with home_console(folder, Listen()) as first:
         assert first.address.startswith("http://127.0.0.1:")
         assert not links.use(old), "links of an earlier console do not count"
-        assert not (folder / "console" / "upload-1").exists()
         assert Visitor(new_link(folder)).ask("GET", "/").status == 200
         with (
             pytest.raises(InvalidArgument, match="cannot be listened at"),

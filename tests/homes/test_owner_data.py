@@ -228,3 +228,13 @@ def test_where_several_data_sets_fit_somebody_must_say_which(owner: Owner, tmp_p
     assert owner.approve("run-1", run.digest, by="Ada", data="newer").accepted
     assert owner.mail.consider(owner.latest("run-1")).state == "accepted"
     assert "does not have" in owner.judge(run, data="nosuch").reasons[0]
+
+
+def test_a_data_set_is_removed_unless_a_run_uses_it(owner: Owner) -> None:
+    run = terms()
+    approve(owner, run)
+    with pytest.raises(InvalidArgument, match="is used by run-1"):
+        review.remove(owner, "patients", by="Ada")
+    owner.withdraw(run.run, by="Ada")
+    review.remove(owner, "patients", by="Ada")
+    assert owner.registry.names() == []

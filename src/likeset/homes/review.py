@@ -72,12 +72,10 @@ STOPPED = "did not continue here"
 # Data sets.
 
 
-def register(
-    owner: Owner, name: str, source: str, *, schema: Path, mapping: Path | None = None, by: str = ""
-) -> DataSet:
+def register(owner: Owner, name: str, source: str, *, schema: Path, mapping: Path | None, by: str) -> DataSet:
     data = owner.registry.add(name, source, schema=schema, mapping=mapping)
     words = {"source": without_secrets(data.source), "schema": data.schema.digest, "mapped": data.mapping is not None}
-    owner.home.note("data", name, **words, **({"by": by} if by else {}))
+    owner.home.note("data", name, **words, by=by)
     return data
 
 

@@ -68,7 +68,7 @@ def add(
     Example: `likeset owner data add patients patients.csv --schema schema.yaml --mapping mapping.yaml`
     """
     with opened_owner(home) as opened:
-        data = review.register(opened, name, source, schema=schema, mapping=mapping)
+        data = review.register(opened, name, source, schema=schema, mapping=mapping, by=login())
     document = {
         "data": name,
         "source": without_secrets(data.source),

@@ -1,27 +1,21 @@
 """The steward's console: inbox, runs, decisions, budgets, data sets, what left, log, rules and cards."""
 
 import json
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, cast, get_args
 
 from starlette.responses import Response
 
-from likeset.app.console.server import UPLOAD, Pages, Visit, link
-from likeset.errors import BadDocument, InvalidArgument, LikesetError
-from likeset.files import PRIVATE_FOLDER
+from likeset.app.console.server import Pages, Visit, link
+from likeset.errors import BadDocument, InvalidArgument
 from likeset.homes import checkup
 from likeset.homes import owner as owners
 from likeset.homes import review as reviews
 from likeset.homes.checkup import DataCheck
-from likeset.homes.home import CONSOLE_FOLDER
 from likeset.homes.owner import Owner
 from likeset.homes.policy import BUDGETS, Verdict
 from likeset.homes.review import Choice, Rehearsal, Review
-from likeset.homes.runs import Invitation, Run, check_is_terms
+from likeset.homes.runs import Run
 from likeset.ledger.ledger import Head
 
 MENU = (
@@ -50,23 +44,6 @@ _CONFIRM: dict[Choice, tuple[str, ...]] = {
 }
 
 
-@contextmanager
-def _uploaded(owner: Owner, ending: str = ".yaml", /, **files: bytes | None) -> Iterator[dict[str, Path]]:
-    """Write uploaded files under names of our own while the block runs; errors name them without the folder."""
-    place = owner.home.folder / CONSOLE_FOLDER
-    place.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=UPLOAD, dir=place))
-    try:
-        paths = {name: folder / f"{name}{ending}" for name, content in files.items() if content is not None}
-        for name, path in paths.items():
-            path.write_bytes(files[name] or b"")
-        yield paths
-    except LikesetError as error:
-        raise InvalidArgument("file", "that you chose", str(error).replace(f"{folder}/", "")) from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 # ---- runs
 
 
@@ -76,14 +53,6 @@ def inbox(owner: Owner, visit: Visit) -> Response:
     pages = Pages.of(len(found), visit.number("page", 1))
     runs = [reviews.inbox_run(owner, run) for run in pages.part(found[::-1] if every else found)]
     return visit.render("inbox.html", runs=runs, every=every, pages=pages, steps=checkup.steps_left(owner))
-
-
-def add_invitation(owner: Owner, visit: Visit) -> Response:
-    data = visit.file("invitation")
-    check_is_terms(data, name="the file that you chose")
-    run, is_known = reviews.add_terms(owner, Invitation.read(data))
-    words = f"Run {run.name} {'was known already' if is_known else 'is in the inbox'}."
-    return visit.redirect(link("/run", name=run.name), words)
 
 
 def show_run(owner: Owner, visit: Visit) -> Response:
@@ -141,8 +110,14 @@ def _confirm(owner: Owner, visit: Visit, run: Run, choice: Choice) -> Response:
     verb, yes, *points = _CONFIRM[choice]
     if choice == "deny":
         points.append(f"Your reason stays in this home: {visit.text('reason')}")
-    back = link("/run", name=run.name)
-    return visit.confirm(f"{verb} run {run.name}?", *points, yes=yes, back=back, review=reviewed)
+    words: dict[str, Any] = {
+        "question": f"{verb} run {run.name}?",
+        "points": points,
+        "yes": yes,
+        "back": link("/run", name=run.name),
+    }
+    sent = {name: value for name, value in visit.fields.items() if name != "sure"}
+    return visit.render("confirm.html", action=visit.path, sent=sent, review=reviewed, **words)
 
 
 def _run_page(owner: Owner, visit: Visit, run: Run, *, rehearsed: Rehearsal | None = None) -> Response:
@@ -270,28 +245,8 @@ def data(owner: Owner, visit: Visit, checked: DataCheck | None = None) -> Respon
     return visit.render("data.html", listed=reviews.listed_data(owner), **words)
 
 
-def add_data(owner: Owner, visit: Visit) -> Response:
-    by, name, source = visit.by, visit.text("name", most=128), visit.text("source", most=4000)
-    if not name or not source:
-        raise InvalidArgument("data set", name or "without a name", "needs a name and a source")
-    with _uploaded(owner, schema=visit.file("schema"), mapping=visit.files.get("mapping")) as paths:
-        added = reviews.register(owner, name, source, schema=paths["schema"], mapping=paths.get("mapping"), by=by)
-    warnings = [one.warning for one in added.warnings]
-    return visit.redirect("/data", f"Data set {name} was added, by {by}.", *warnings)
-
-
 def check_data(owner: Owner, visit: Visit) -> Response:
     return data(owner, visit, checkup.check_data(owner, visit.text("name", most=128)))
-
-
-def remove_data(owner: Owner, visit: Visit) -> Response:
-    name, by = visit.text("name", most=128), visit.by
-    owner.registry.get(name)
-    if visit.text("sure") != "yes":
-        points = ("No new run can use it.", "The rows stay where they are.")
-        return visit.confirm(f"Remove data set {name}?", *points, yes="Yes, remove it", back="/data")
-    reviews.remove(owner, name, by=by)
-    return visit.redirect("/data", f"Data set {name} was removed, by {by}; its rows stay where they are.")
 
 
 # ---- cards
@@ -312,12 +267,9 @@ PAGES: dict[str, Callable[[Owner, Visit], Response]] = {
     "/cards": cards,
 }
 ACTIONS: dict[str, Callable[[Owner, Visit], Response]] = {
-    "/add": add_invitation,
     "/trial": try_run,
     "/decide": decide,
     "/log": verify_log,
-    "/data/add": add_data,
     "/data/check": check_data,
-    "/data/remove": remove_data,
     "/rules": put_rules,
 }

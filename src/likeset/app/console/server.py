@@ -6,7 +6,6 @@ import hashlib
 import ipaddress
 import re
 import secrets
-import shutil
 import socket
 import threading
 import time
@@ -27,7 +26,7 @@ from jinja2 import Environment
 from markupsafe import Markup, escape
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers, MutableHeaders, UploadFile
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.middleware.sessions import SessionMiddleware
@@ -45,13 +44,12 @@ from likeset.run import words as wording
 from likeset.text import harmless
 from likeset.transports.sync import Synced
 
-UPLOAD = "upload-"  # prefix of the upload folders
 LONGEST_SESSION = 8 * 3600
 IDLE_SECONDS = 3600
 LINK_SECONDS = 15 * 60
-MOST_FORM = 2 << 20  # bytes, files included
+MOST_FORM = 2 << 20  # bytes
 MOST_CONNECTIONS = 100
-_MOST_FIELDS, _MOST_FILES, _MOST_NAME, _MOST_SHOWN = 100, 4, 128, 2000
+_MOST_FIELDS, _MOST_NAME, _MOST_SHOWN = 100, 128, 2000
 _PAGE_LENGTH = 15
 _LONGEST_CHECK = 900.0  # seconds
 _FILES = {"console.css": "text/css", "icon.svg": "image/svg+xml"}
@@ -167,14 +165,13 @@ def _is_over(session: Session) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request of a signed-in person: the query of the address, or the fields and files of a form."""
+    """One request of a signed-in person: the query of the address, or the fields of a form."""
 
     site: "Site"
     session: Session
     path: str
     query: Mapping[str, str]
     fields: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def by(self) -> str:
@@ -192,11 +189,6 @@ class Visit:
         if len(words) > most:
             raise InvalidArgument(name, f"{len(words)} characters", f"must have at most {most}")
         return words
-
-    def file(self, name: str) -> bytes:
-        if name not in self.files:
-            raise InvalidArgument(name, "nothing", "no file was chosen")
-        return self.files[name]
 
     def number(self, name: str, usual: int) -> int:
         text = self.query.get(name, "")
@@ -217,12 +209,6 @@ class Visit:
             "notices": told,
         }
         return HTMLResponse(environment().get_template(template).render(**shared, **words), status)
-
-    def confirm(self, question: str, *points: str, yes: str, back: str, **words: Any) -> Response:
-        """Show a decision once more; its button sends the same form with ``sure``."""
-        sent = {name: value for name, value in self.fields.items() if name != "sure"}
-        words = {"review": None, **words, "points": points, "yes": yes, "back": back, "sent": sent}
-        return self.render("confirm.html", question=question, action=self.path, **words)
 
     def redirect(self, address: str, *notices: str) -> Response:
         self.session.notices.extend(notices)
@@ -272,18 +258,14 @@ def application(site: Site, *addresses: str) -> ASGIApp:
 
     def show(page: Page) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
-            fields, files = dict[str, str](), dict[str, bytes]()
+            fields = dict[str, str]()
             try:
-                limits = {"max_files": _MOST_FILES, "max_fields": _MOST_FIELDS, "max_part_size": MOST_FORM}
-                async with request.form(**limits) as form:
+                async with request.form(max_files=0, max_fields=_MOST_FIELDS, max_part_size=MOST_FORM) as form:
                     for name, value in form.multi_items():
-                        if not isinstance(value, UploadFile):
-                            fields[name] = value.replace("\r\n", "\n")
-                        elif data := await value.read():
-                            files[name] = data
+                        fields[name] = str(value).replace("\r\n", "\n")
             except (MultiPartException, ValueError):
                 return PlainTextResponse("The form cannot be read.\n", 400)
-            visit = Visit(site, request.state.visitor, request.url.path, dict(request.query_params), fields, files)
+            visit = Visit(site, request.state.visitor, request.url.path, dict(request.query_params), fields)
             return await run_in_threadpool(_answer, page, visit)
 
         return endpoint
@@ -412,7 +394,7 @@ class Guard:
         return site in ("same-origin", "none") or is_link
 
 
-_TOO_LARGE = f"A form may have at most {MOST_FORM >> 20} MB, files included."
+_TOO_LARGE = f"A form may have at most {MOST_FORM >> 20} MB."
 
 
 def _refused(status: int, words: str) -> Response:
@@ -466,13 +448,11 @@ class Links:
     def valid_at(self, address: str) -> Iterator[None]:
         """Record where the console listens, in a file that is locked while the block runs.
 
-        Links and uploads that an earlier console left are removed.
+        Links that an earlier console left are removed.
         """
         make_private_folder(self._folder)
         for left in self._folder.glob("*.link"):
             left.unlink(missing_ok=True)
-        for upload in self._folder.glob(f"{UPLOAD}*"):
-            shutil.rmtree(upload, ignore_errors=True)
         keep_private_bytes(self._running, address.encode("ascii"))
         with self._running.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # `likeset up` runs once for each home
