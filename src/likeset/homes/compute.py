@@ -232,13 +232,13 @@ class Computations:
     begin: Callable[[ComputeJob], Computation] = WorkerComputation
     # seconds until a computation that was hindered, or is done, is tried again
     pause: float = 20.0
-    _tasks: dict[str, _Task] = field(default_factory=dict, init=False)
+    tasks: dict[str, _Task] = field(default_factory=dict, init=False)
 
     def start(self, run: str, inputs: ComputeInputs, peers: Mapping[int, TunnelPeer]) -> ComputeStatus:
         """Start the computation of a run, unless it is running; returns its status."""
-        task = self._tasks.get(run)
+        task = self.tasks.get(run)
         if task is None or self._is_due_again(task):
-            task = self._tasks[run] = _Task()
+            task = self.tasks[run] = _Task()
             arguments = (task, ComputeFolder(self.home, run), inputs, peers)
             task.thread = threading.Thread(target=self._work, args=arguments, daemon=True)
             task.thread.start()
@@ -250,16 +250,11 @@ class Computations:
         is_without_result = task.status.state == "done" and task.result is None
         return bool(over) and (is_without_result or task.status.state == "hindered")
 
-    @property
-    def is_busy(self) -> bool:
-        return any(task.status.state in ("waiting", "computing") for task in self._tasks.values())
-
     def opened(self, run: str) -> OpenedSlots | None:
-        task = self._tasks.get(run)
-        return None if task is None else task.result
+        return self.tasks[run].result if run in self.tasks else None
 
     def end(self, run: str) -> None:
-        if task := self._tasks.pop(run, None):
+        if task := self.tasks.pop(run, None):
             task.stopped = True
             if task.computation is not None:
                 task.computation.stop()
@@ -267,7 +262,7 @@ class Computations:
                 task.thread.join(timeout=_LAST_SECONDS)  # it is a daemon, and its worker ends with it
 
     def close(self) -> None:
-        for run in list(self._tasks):
+        for run in list(self.tasks):
             self.end(run)
 
     def _work(self, task: _Task, folder: ComputeFolder, inputs: ComputeInputs, peers: Mapping[int, TunnelPeer]) -> None:
@@ -528,7 +523,9 @@ class Computing:
     @property
     def next_check(self) -> datetime | None:
         """When to sync again although nothing comes; None if nothing is computed."""
-        return self.home.clock() + SOON if self.computations is not None and self.computations.is_busy else None
+        tasks = {} if self.computations is None else self.computations.tasks
+        is_busy = any(task.status.state in ("waiting", "computing") for task in tasks.values())
+        return self.home.clock() + SOON if is_busy else None
 
 
 def _waits(party: ComputeParty) -> str:

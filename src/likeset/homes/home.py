@@ -345,7 +345,8 @@ class Home:
     def secret(self) -> CardSecret:
         """The keys of this home, read again if their file changed."""
         path = self.folder / SECRET_FILE
-        mark = [file.stat().st_ctime_ns for file in (path, self.card_file) if file.exists()]
+        files = [file.stat() for file in (path, self.card_file) if file.exists()]
+        mark = [(file.st_ino, file.st_ctime_ns) for file in files]
         if self._loaded is None or self._loaded[0] != mark:
             self._loaded = mark, CardSecret.load(self.folder)
         return self._loaded[1]
@@ -468,7 +469,7 @@ class Home:
 
     @property
     def full_disk(self) -> str:
-        """Which disk is full; empty if there is room."""
+        """Which disk is full, in words; empty if there is room."""
         free = shutil.disk_usage(self.folder).free
         full = f"the disk of {self.folder} is full ({free / 1e6:.1f} MB free): make room there"
         return full if free < RESERVE_BYTES else ""
