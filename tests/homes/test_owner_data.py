@@ -1,5 +1,8 @@
 """Data sets of an owner: registered, mapped by SQL, and without small groups; what a dry run shows is what leaves."""
 
+import csv
+import io
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +30,8 @@ from home_world import (
 from likeset.errors import BadTable, InvalidArgument
 from likeset.geometry.offers import Drawing
 from likeset.homes import review
-from likeset.homes.data import Mapping, Registry, SmallGroups
+from likeset.homes.checkup import check_data
+from likeset.homes.data import Mapping, Registry, SmallGroup, SmallGroups
 from likeset.homes.owner import Owner
 from likeset.homes.review import rehearse
 from likeset.protocol.terms import Kernel
@@ -238,3 +242,23 @@ def test_a_data_set_is_removed_unless_a_run_uses_it(owner: Owner) -> None:
     owner.withdraw(run.run, by="Ada")
     review.remove(owner, "patients", by="Ada")
     assert owner.registry.names() == []
+
+
+def test_small_groups_are_those_of_a_naive_count(tmp_path: Path) -> None:
+    """Three of 60 rows have a category of their own; groups of fewer than 4, and of fewer than 40, are small."""
+    folder = make_owner(tmp_path, rare=3)
+    rows = list(csv.DictReader(io.StringIO(rows_text(1, rare=3))))
+    counts = Counter((name, row[name]) for row in rows for name in ("sex", "ill"))
+    for smallest in (4, 40):
+        write_policy(folder, smallest_group=smallest)
+        with opened(folder) as owner:
+            look = check_data(owner, "patients")
+        expected = {SmallGroup(*group, count) for group, count in counts.items() if count < smallest}
+        assert set(look.small_groups) == expected
+        assert SmallGroup("sex", CANARY, 3) in expected
+        withheld = sum(
+            any(SmallGroup(name, row[name], counts[name, row[name]]) in expected for name in ("sex", "ill"))
+            for row in rows
+        )
+        assert (look.rows, look.smallest_group, look.withheld) == (60, smallest, withheld)
+        assert [group.rows for group in look.small_groups] == sorted(group.rows for group in look.small_groups)

@@ -186,21 +186,6 @@ def test_the_total_over_runs_is_reached_and_the_next_run_is_refused_everywhere(o
     assert (rows_spent(owner), owner.has_begun("run-4")) == (36, False)
 
 
-def test_epsilon_toward_others_adds_up_over_runs(tmp_path: Path) -> None:
-    """A run with an auction of epsilon 1 costs more than half of 2; the second one is refused with the same numbers."""
-    auction: dict[str, Any] = {"auction": "threshold", "auction_epsilon": 1.0, "auction_offset": 5}
-    limits = {"epsilon": 2, "delta": 1e-5, "rows": 99}
-    first, second = (terms(run=run, owners=("a", "b", "c"), size=2, **auction) for run in ("run-1", "run-2"))
-    with opened(make_owner(tmp_path, per_run=dict(limits), total=limits)) as owner:
-        answered(owner, first)
-        spent = review.budget_overview(owner)["epsilon"]["spent"]
-        assert 1.0 < spent < 2.0
-        invite(owner, second)
-        (reason,) = owner.judge(second).reasons
-        assert f"{spent:.4g} of 2 are spent" in reason
-        assert owner.approve("run-2", second.digest, by="Ada").reasons == (reason,)
-
-
 def test_so_many_runs_begin_in_a_month(tmp_path: Path, clock: Clock) -> None:
     with opened(make_owner(tmp_path, runs_per_month=1), clock=clock) as owner:
         for run in ("run-1", "run-2"):

@@ -76,10 +76,7 @@ def test_messages_or_letters_that_were_altered_are_found(tmp_path: Path, stateme
         outside, letters = answered(owner, terms())
         owner.mail.hear(outside.receipt(letters, 12))
         assert review.verify(owner)[0] == []
-    connection = sqlite3.connect(folder / DATABASE)
-    connection.execute(statement)
-    connection.commit()
-    connection.close()
+    altered(folder, statement)
     assert problems(folder)
 
 

@@ -23,16 +23,13 @@ _SECONDS = 120.0
 
 @dataclass
 class LinkRecords:
-    """The relays of one computation; their sockets lie in a folder.
+    """The relays of one computation; their sockets lie in a folder, the engine of rank r listens at ``engine-r`` in it.
 
-    Attributes:
-        folder: the engine of rank r listens at ``engine-r`` in it.
-        coins: the public coins of the engine, as a number of 128 bits; drawn by the parties if not given.
-        sent: for each (sender, reader) the messages, by the engine's own name and number of each.
+    Messages are kept for each (sender, reader) by the engine's own name and number of each.
     """
 
     folder: Path
-    coins: int | None = None
+    coins: int | None = None  # public ones of the engine, of 128 bits; drawn by the parties if not given
     sent: dict[tuple[int, int], dict[tuple[str, int], bytes]] = field(default_factory=lambda: defaultdict(dict))
     _drawn: dict[int, int] = field(default_factory=dict)
     _turn: threading.Condition = field(default_factory=threading.Condition)

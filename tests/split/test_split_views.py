@@ -5,7 +5,6 @@ chance of a false alarm is below 1e-9 for each comparison; what has a leak is to
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -33,23 +32,16 @@ def small_world(kind: str) -> SplitWorld:
     return made
 
 
-@dataclass
-class Looked:
-    """Views by kind of inputs, and by rank."""
-
-    views: dict[str, dict[int, list[View]]] = field(default_factory=dict)
-
-    def of(self, kind: str, rank: int) -> list[View]:
-        return self.views[kind][rank]
+Looked = dict[str, dict[int, list[View]]]  # views by kind of inputs, and by rank
 
 
 def looked(folder: Path, kinds: Sequence[str], *, how: str = "honest") -> Looked:
     """As many computations of each kind, in turn: whatever else changes with time does not follow the kinds."""
     seen = run_many(folder, [small_world(kind) for _ in range(RUNS) for kind in kinds], how=how)
-    result = Looked()
-    for place, kind in enumerate(kinds):
-        result.views[kind] = {rank: [one[rank] for one in seen[place :: len(kinds)]] for rank in range(3)}
-    return result
+    return {
+        kind: {rank: [one[rank] for one in seen[place :: len(kinds)]] for rank in range(3)}
+        for place, kind in enumerate(kinds)
+    }
 
 
 @pytest.fixture(scope="module")
@@ -57,18 +49,11 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Looked:
     return looked(tmp_path_factory.mktemp("v") / "honest", KINDS)
 
 
-def test_the_kinds_differ_in_what_they_are_named_for() -> None:
-    picks = {kind: small_world(kind).selected() for kind in KINDS}
-    assert picks["picks"] == [7 - pick for pick in picks["usual"]]
-    assert picks["picks"] != picks["usual"] != picks["target"]
-    assert (small_world("neighbour").rows != small_world("usual").rows).all(axis=1).sum() == 1
-
-
 @pytest.mark.soak  # 256 computations in all: minutes
 @needs_engine
 def test_with_the_same_public_coins_messages_have_the_same_number_order_and_lengths(seen: Looked) -> None:
     """Which of the parties sends what in a truncation is drawn by public coins of the engine, whatever is truncated."""
-    shapes = {view.shape for kind in KINDS for rank in range(3) for view in seen.of(kind, rank)}
+    shapes = {view.shape for kind in KINDS for rank in range(3) for view in seen[kind][rank]}
     assert len(shapes) == 1
     assert min(len(lengths) for _, lengths in shapes.pop()) > 10
 
@@ -82,7 +67,7 @@ def test_every_bit_that_a_party_sees_is_public_or_fair(seen: Looked, rank: int) 
     Texts are hashes and random numbers in hexadecimal digits, whose bits are not fair; nor are they with a kept share
     of nothing added to them.
     """
-    views = [view for kind in KINDS for view in seen.of(kind, rank)]
+    views = [view for kind in KINDS for view in seen[kind][rank]]
     texts = set()
     for name, lines in features(views):
         if ((lines >= 0x20) & (lines < 0x7F)).all():
@@ -99,7 +84,7 @@ def test_every_bit_that_a_party_sees_is_public_or_fair(seen: Looked, rank: int) 
 @pytest.mark.parametrize("kind", KINDS[1:])
 @pytest.mark.parametrize("rank", [CURATOR, WITNESS], ids=["curator", "witness"])
 def test_views_on_two_kinds_of_inputs_cannot_be_told_apart(seen: Looked, rank: int, kind: str) -> None:
-    chance, where = chance_of_difference(seen.of("usual", rank), seen.of(kind, rank))
+    chance, where = chance_of_difference(seen["usual"][rank], seen[kind][rank])
     assert chance > ALARM, where
 
 
@@ -108,7 +93,7 @@ def test_views_on_two_kinds_of_inputs_cannot_be_told_apart(seen: Looked, rank: i
 def test_a_program_that_opens_each_pick_to_the_curator_is_told_apart(tmp_path: Path) -> None:
     """The share that it sends is uniform: only with the curator's own shares does it tell anything."""
     leaking = looked(tmp_path / "leak", ("usual", "picks"), how="leak")
-    chance, where = chance_of_difference(leaking.of("usual", CURATOR), leaking.of("picks", CURATOR))
+    chance, where = chance_of_difference(leaking["usual"][CURATOR], leaking["picks"][CURATOR])
     assert chance < ALARM
     assert "with kept" in where
 

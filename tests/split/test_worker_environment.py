@@ -17,9 +17,7 @@ from likeset.split.host import (
     OpeningFile,
     SplitParty,
     WorkerProcess,
-    make_environment,
     program_digest,
-    worker_python,
 )
 
 SETTINGS = ProgramSettings(offers=5, target_rows=2, size=2, gamma=1.0, lows=(0,), highs=(1 << 16,))
@@ -38,24 +36,6 @@ def check(folder: Path, **changes: object) -> None:
     inputs = ComputeInputs(**{**usual, **changes})  # type: ignore[arg-type]
     with contextlib.closing(LocalMeeting()) as meeting:
         SplitParty(inputs, opening=OpeningFile(folder), python=Path(sys.executable), meeting=meeting)
-
-
-def test_a_missing_environment_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="no environment for workers"):
-        worker_python(tmp_path / "none")
-
-
-def test_nothing_is_made_where_something_is_or_by_an_interpreter_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="is there already"):
-        make_environment(tmp_path)
-    with pytest.raises(InvalidArgument, match="cannot be used"):
-        make_environment(tmp_path / "new", python=str(tmp_path / "python"))
-    old = tmp_path / "old"
-    old.write_text("#!/bin/sh\necho 3.9\n", encoding="ascii")
-    old.chmod(0o700)
-    with pytest.raises(InvalidArgument, match=r"of version 3\.9; workers need"):
-        make_environment(tmp_path / "new", python=str(old))
-    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-import sys
 import threading
 import time
 from collections import Counter
@@ -10,8 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-sys.path.append(str(Path(__file__).parents[1] / "run"))
 
 import numpy as np
 import pytest
@@ -52,16 +49,11 @@ class ClearMeeting:
     """Where compute parties of one process meet and put their shares together: nothing is private here.
 
     Picks are opened as the engine opens them, except that the share of each party is all of them.
-
-    Attributes:
-        opened: how often picks were made, by session.
-        last: the last picks.
-        pick: selects on all shares.
     """
 
-    opened: Counter[str] = field(default_factory=Counter)
+    opened: Counter[str] = field(default_factory=Counter)  # how often picks were made, by session
     last: OpenedSlots | None = None
-    pick: Picks = clear_picks
+    pick: Picks = clear_picks  # on all shares
     here: dict[str, dict[int, "ClearComputation"]] = field(default_factory=dict)
     turn: threading.Condition = field(default_factory=threading.Condition)
 
@@ -134,21 +126,14 @@ def listen_here(place: Path) -> None:
 
 
 class SplitHomes(Market):
-    """A consumer, a curator, a witness and two owners, and a run that the consumer has signed.
-
-    Attributes:
-        meeting: where they compute.
-        begin: starts a computation.
-        only_syncs: parties whose processes look once and do not stay.
-        check_workers: raises if no worker can be started.
-    """
+    """A consumer, a curator, a witness and two owners, and a run that the consumer has signed."""
 
     def __init__(self, place: Path, **job: Any) -> None:
         super().__init__(place, witness=True)
         listen_here(place)
         self.meeting = ClearMeeting()
         self.begin: Callable[[ComputeJob], Computation] = self.meeting.begin
-        self.only_syncs: set[str] = set()
+        self.only_syncs: set[str] = set()  # parties whose processes look once and do not stay
         self.check_workers: Callable[[], object] = lambda: None
         self.notes: list[str] = []
         with pytest.MonkeyPatch.context() as patched:

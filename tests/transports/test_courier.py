@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 pytest.importorskip("nvflare", reason="needs likeset[nvflare]")
 
 from likeset.app.cli import app
-from likeset.errors import BadDocument, InvalidArgument, NoAnswer
+from likeset.errors import InvalidArgument, MailboxTrouble, NoAnswer
 from likeset.transports import nvflare
 from likeset.transports.nvflare import CLASSES, Router, SiteFiles, folder_in, make_folder, settle
 from likeset.transports.stores import Store, open_store
@@ -194,14 +194,9 @@ def test_no_link_is_followed_out_of_the_courier(network: Network, tmp_path: Path
     assert network.sites["a"].answer("give", [PAIR, NAME]) == []
     assert network.sites["a"].answer("give", [OTHER, NAME]) == []
     (tmp_path / "b" / "in" / PAIR).symlink_to(secret)
-    assert b"rows" not in b"".join(_read_all(network.store("b")))
-
-
-def _read_all(store: Store) -> list[bytes]:
-    try:
-        return [store.read(PAIR, file.name, most_bytes=100) for file in store.list(PAIR)]
-    except Exception:
-        return []
+    store = network.store("b")
+    with contextlib.suppress(MailboxTrouble):
+        assert not any(b"rows" in store.read(PAIR, file.name, most_bytes=100) for file in store.list(PAIR))
 
 
 def make_kit(folder: Path, *, server: bool = False) -> Path:
@@ -235,13 +230,6 @@ def test_a_settled_kit_is_a_courier_and_nothing_else(tmp_path: Path, server: boo
     assert json.loads((kit / "comm_config.json").read_text())["streaming_max_blob_size"] > nvflare.MOST_FILE_BYTES
     if not server:
         assert folder_in(kit) == tmp_path / "folder"
-
-
-def test_a_folder_that_is_no_kit_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="is no start-up kit"):
-        settle(tmp_path, tmp_path)
-    with pytest.raises(BadDocument, match="is not settled"):
-        folder_in(make_kit(tmp_path / "kit"))
 
 
 def said(*words: object) -> Any:

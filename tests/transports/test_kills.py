@@ -10,16 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "homes"))
-
 from home_world import CONSUMER, Network, terms
-from test_sync import ROUNDS
+from test_sync import POLICIES, ROUNDS
 
 from likeset.protocol.party import CURATOR
 
-_POLICY = {"accept_unproven": ["unbounded"], "per_run": {"epsilon": 9, "delta": 1e-5, "rows": 99}}
-_POLICY |= {"total": {"epsilon": 9, "delta": 1e-5, "rows": 99}}
 _LOOK = """
 import sys
 from pathlib import Path
@@ -50,7 +45,7 @@ def test_a_run_whose_parties_are_killed_at_random_ends_and_nothing_happens_twice
 ) -> None:
     kills, seed = int(os.environ.get("LIKESET_MAIL_KILLS", "6")), int(os.environ.get("LIKESET_SEED", "8"))
     chance, agreed = random.Random(seed), terms(**changes)  # noqa: S311 - when to kill
-    with Network(tmp_path, policies={"a": _POLICY, "b": _POLICY}) as network:
+    with Network(tmp_path, policies=POLICIES) as network:
         run = network.approved(agreed)
         names = (CONSUMER, CURATOR, "a", "b")
         running = {name: _start(network, name) for name in names}

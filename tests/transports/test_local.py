@@ -50,24 +50,6 @@ def test_the_engine_comes_to_what_the_protocol_comes_to(options: dict[str, Any])
     assert result.failures == {}
 
 
-@pytest.mark.slow
-@each_option
-def test_a_run_interrupted_at_any_point_is_resumed_without_a_new_draw(options: dict[str, Any]) -> None:
-    agreed = terms(**options)
-    expected = carry(world(agreed)).summary
-    for patience in (0, 1, 2, 3):
-        with ledger_on_disk(agreed, rows=agreed.rows_per_owner) as ledger:
-            made = world(agreed, ledger)
-            steps = iter([None] * patience)
-            with pytest.raises(StopIteration):
-                _run(made, progress=lambda *_, steps=steps: next(steps))
-            assert same_summary(_run(made).summary, expected)
-            draws, charged = made.noise.calls, ledger.accounts()
-            assert same_summary(_run(made).summary, expected)
-            assert made.noise.calls == draws
-            assert ledger.accounts() == charged
-
-
 @each_option
 def test_owners_who_are_not_there_are_given_up(options: dict[str, Any]) -> None:
     made = world(terms(**options))

@@ -14,6 +14,7 @@ from between_world import OWNERS
 from home_world import CONSUMER, secret_of, write_policy
 from shared_run_world import clear_picks
 from split_homes import COMPUTING, SplitHomes, written_slots
+from test_sync import leave, outgoing
 
 from likeset.errors import HomeRestored, InvalidArgument, PartyFailed
 from likeset.homes.compute import Computing, reach_document
@@ -28,7 +29,7 @@ from likeset.run import runs
 from likeset.split.links import RunCertificate, TunnelPeer
 from likeset.tables.records import DeclaredRecords
 from likeset.trust import shares
-from likeset.trust.letters import Pair, Post, file_name, letter_in, pair_of
+from likeset.trust.letters import Post, letter_in, pair_of
 from likeset.trust.shares import ComputeRole, Words, split_words
 
 OTHERS = (CURATOR, WITNESS)
@@ -41,25 +42,15 @@ def homes(tmp_path: Path) -> Iterator[SplitHomes]:
         yield made
 
 
-def pair(writer: str, reader: str) -> Pair:
-    return pair_of(secret_of(writer), secret_of(reader).card)
-
-
-def box(homes: SplitHomes, writer: str, reader: str) -> Path:
-    """Where one party leaves letters for another."""
-    return homes.place / "mailbox" / pair(writer, reader).outgoing.folder
-
-
 def posts(homes: SplitHomes, writer: str, reader: str) -> dict[Path, Post]:
-    between = pair(writer, reader)
-    return {path: between.outgoing.unwrap(path.read_bytes()) for path in sorted(box(homes, writer, reader).iterdir())}
+    opened = pair_of(secret_of(writer), secret_of(reader).card).outgoing.unwrap
+    return {path: opened(path.read_bytes()) for path in sorted(outgoing(homes, writer, reader).iterdir())}
 
 
 def leave_ending(homes: SplitHomes, writer: str) -> None:
     """A compute party says to the consumer that the run failed."""
     words = ending_document(Ending.NOT_COMPUTED, "it failed")
-    data = pair(writer, CONSUMER).outgoing.wrap(Post("ending", bytes.fromhex(homes.digest), words))
-    (box(homes, writer, CONSUMER) / file_name(data)).write_bytes(data)
+    leave(homes, writer, CONSUMER, Post("ending", bytes.fromhex(homes.digest), words))
 
 
 def receipts(homes: SplitHomes) -> dict[str, int]:
@@ -144,7 +135,7 @@ class TestOwners:
     def test_an_owner_that_gave_its_part_to_two_of_three_is_left_out_and_named(self, homes: SplitHomes) -> None:
         homes.begin_run()
         homes.turn(*OWNERS)
-        shutil.rmtree(box(homes, "b", WITNESS))
+        shutil.rmtree(outgoing(homes, "b", WITNESS))
         homes.settle(*COMPUTING, "a")
         assert not homes.over
         homes.clock.now += timedelta(hours=73)
@@ -280,7 +271,7 @@ class TestEndings:
             homes.settle()
         else:  # the consumer's last letter reaches nobody
             for party in OTHERS:
-                shutil.rmtree(box(homes, CONSUMER, party))
+                shutil.rmtree(outgoing(homes, CONSUMER, party))
         homes.drop()
         homes.only_syncs = set(COMPUTING)
         homes.clock.now = homes.run_at(CONSUMER).end - timedelta(minutes=1)

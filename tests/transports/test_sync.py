@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -12,9 +11,6 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-sys.path.append(str(Path(__file__).parent.parent / "homes"))
-
 from home_world import CONSUMER, NOON, Network, logged, pin, secret_of, signed_terms, terms
 
 from likeset.errors import HomeRestored, LikesetError, MailboxTrouble, PostTrouble
@@ -30,7 +26,7 @@ from likeset.trust.letters import Post, file_name, pair_of
 
 _UNPROVEN = {"accept_unproven": ["unbounded"], "total": {"epsilon": 99, "delta": 1e-4, "rows": 999}}
 _UNPROVEN |= {"per_run": {"epsilon": 99, "delta": 1e-4, "rows": 999}}
-_POLICIES = {"a": _UNPROVEN, "b": _UNPROVEN}
+POLICIES = {"a": _UNPROVEN, "b": _UNPROVEN}
 AUCTION: dict[str, Any] = {
     "auction": "threshold",
     "auction_epsilon": 1.0,
@@ -72,7 +68,7 @@ def states(network: Network) -> dict[str, str]:
 class TestWholeRuns:
     @pytest.mark.parametrize("changes", [{}, AUCTION, ROUNDS], ids=["sealed", "auction", "interactive"])
     def test_a_run_ends_with_a_summary_and_receipts(self, tmp_path: Path, changes: dict[str, Any]) -> None:
-        with Network(tmp_path, policies=_POLICIES) as network:
+        with Network(tmp_path, policies=POLICIES) as network:
             agreed = terms(**changes)
             run = network.held(agreed)
             if changes is AUCTION:
@@ -129,27 +125,21 @@ class TestDeciding:
         }
         assert "waiting for answers" in network.consumer.progress(run).headline
 
-    def test_a_denial_is_told_and_not_waited_for(self, network: Network) -> None:
-        agreed = terms()
+    @pytest.mark.parametrize("quorum", [1, 2])
+    def test_a_denial_is_told_and_not_waited_for(self, network: Network, quorum: int) -> None:
+        """If too few owners are left, the run ends before anything is charged."""
+        agreed = terms(quorum=quorum)
         run = network.ask(agreed)
         network.settle()
         network.owner("b").deny("run-1", by="Ada", reason="no contract")
         network.approve(agreed, "a")
         network.settle()
         progress = network.consumer.progress(run)
-        assert progress.done
+        assert progress.ended == ("done" if quorum == 1 else "quorum missed")
         assert progress.unanswered == {"b": "abstains"}
         assert not any(b"no contract" in path.read_bytes() for path in box(network))
-
-    def test_too_few_owners_end_a_run_before_anything_is_charged(self, network: Network) -> None:
-        agreed = terms(quorum=2)
-        run = network.ask(agreed)
-        network.settle()
-        network.owner("b").deny("run-1", by="Ada", reason="no")
-        network.approve(agreed, "a")
-        network.settle()
-        assert network.consumer.progress(run).ended == "quorum missed"
-        assert not any(entry.kind == "reserve" for entry in network.consumer.home.database.entries())
+        charged = any(entry.kind == "reserve" for entry in network.consumer.home.database.entries())
+        assert charged == (quorum == 1)
 
     def test_the_curator_says_what_it_lacks_and_can_make_it_good(self, network: Network) -> None:
         schemas = network.place / CURATOR / "schemas"
@@ -166,7 +156,9 @@ class TestDeciding:
 
 
 class TestDeadlines:
-    def test_a_silent_owner_is_given_up_after_the_curators_patience(self, network: Network) -> None:
+    @pytest.mark.parametrize("last_day", [False, True])
+    def test_a_silent_owner_is_given_up_after_the_curators_patience(self, network: Network, *, last_day: bool) -> None:
+        """On the last day of the terms at once."""
         agreed = terms()
         run = network.approved(agreed)
         network.turn("a", "b", CONSUMER, CURATOR, "a", CURATOR)
@@ -174,9 +166,11 @@ class TestDeadlines:
         progress = network.consumer.progress(run)
         assert progress.waited_for == ("b",)
         assert progress.until is not None
-        network.clock.now = progress.until + timedelta(minutes=1)
-        network.turn(CURATOR, CONSUMER)
+        patience = progress.until + timedelta(minutes=1)
+        network.clock.now = datetime(2029, 12, 31, 12, tzinfo=UTC) if last_day else patience
+        network.turn(CURATOR, CONSUMER, "a")
         assert network.consumer.progress(run).done
+        assert network.owner("a").mail.receipt(network.owner("a").mail.runs()[0]) is not None
         network.turn("b", CURATOR)  # its late answer is not used
         assert len(network.consumer.folder("run-1").summary(agreed).absent) == 1
 
@@ -188,15 +182,6 @@ class TestDeadlines:
         assert network.consumer.progress(run).ended == "terms expired"
         assert set(states(network).values()) == {"expired"}
         assert box(network) == []
-
-    def test_on_the_last_day_the_curator_waits_for_nobody(self, network: Network) -> None:
-        agreed = terms()
-        network.approved(agreed)
-        network.turn("a", "b", CONSUMER, CURATOR, "a", CURATOR)
-        network.clock.now = datetime(2029, 12, 31, 12, tzinfo=UTC)
-        network.turn(CURATOR, CONSUMER, "a")
-        assert network.consumer.run("run-1").state == "closed"
-        assert network.owner("a").mail.receipt(network.owner("a").mail.runs()[0]) is not None
 
     def test_an_owner_that_abstains_in_the_middle_is_not_waited_for(self, network: Network) -> None:
         agreed = terms()
@@ -522,7 +507,7 @@ class TestTwoProcesses:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The auction was drawn with the bid of b, and b is given up: the draw must not say who is asked."""
-        with Network(tmp_path, policies=_POLICIES) as network:
+        with Network(tmp_path, policies=POLICIES) as network:
             answers, mail = _until_offers(network, terms(**AUCTION)), network.sync(CURATOR).mail
             (file,) = outgoing(network, "a", CURATOR).iterdir()
             mail.hear(answers["a"], place=(file.parent.name, file.name))

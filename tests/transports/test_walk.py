@@ -11,9 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "homes"))
-
 from home_world import CONSUMER, Network, terms
 from test_sync import outgoing
 
