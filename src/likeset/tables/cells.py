@@ -123,10 +123,6 @@ class ValueCounts:
         self._values, self._held, self._rows = [encoded.dictionary], len(rows), rows
 
 
-def is_number(kind: Any) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
 def numbers(cells: Any, missing: MissingWords) -> tuple[NDArray[np.float64], Mask]:
     """Numbers, NaN where there is none; and which cells hold something else. No -0.0 among them."""
     kind = cells.type

@@ -233,17 +233,8 @@ class ImageColumn(_Column):
         return math.prod(self.shape)
 
 
-Column = Annotated[
-    NumericColumn
-    | BooleanColumn
-    | CategoryColumn
-    | OrdinalColumn
-    | DateColumn
-    | TextColumn
-    | VectorColumn
-    | ImageColumn,
-    Field(discriminator="kind"),
-]
+_Small = NumericColumn | BooleanColumn | CategoryColumn | OrdinalColumn | DateColumn
+Column = Annotated[_Small | TextColumn | VectorColumn | ImageColumn, Field(discriminator="kind")]
 
 
 def day_number(text: str) -> int:
@@ -775,7 +766,12 @@ def count_pieces(texts: Any, *, width: int, letters: bool, length: int) -> NDArr
     signs = np.frombuffer(content, dtype=np.uint8) if content is not None and content.size else np.empty(0, np.uint8)
     signs, edges = signs[edges[0] : edges[-1]], edges - edges[0]
     starts, ends, rows = _letters(edges, length) if letters else _words(signs, edges, length)
-    places = _places(_hashes(signs, starts, ends), width)
+    mixed = _hashes(signs, starts, ends)
+    # Mix the bits (the finaliser of splitmix64), then scale the upper ones to the width.
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    places = (((mixed >> np.uint64(32)) * np.uint64(width)) >> np.uint64(32)).astype(np.int64)
     counts = np.bincount(rows * width + places, minlength=len(padded) * width)
     return counts.reshape(len(padded), width)
 
@@ -808,14 +804,6 @@ def _hashes(signs: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[n
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum((signs.astype(np.uint64) + 1) * powers[:-1])])
     hashes: NDArray[np.uint64] = (sums[ends] - sums[starts]) * inverses[starts]
     return hashes
-
-
-def _places(hashes: NDArray[np.uint64], width: int) -> NDArray[np.int64]:
-    """Mix the bits (the finaliser of splitmix64), then scale the upper ones to the width."""
-    mixed = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed ^= mixed >> np.uint64(31)
-    return (((mixed >> np.uint64(32)) * np.uint64(width)) >> np.uint64(32)).astype(np.int64)
 
 
 _MAPS: dict[type, type[Encoder]] = {

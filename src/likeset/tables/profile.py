@@ -43,6 +43,7 @@ _DAY_SHAPES = {
     "%m/%d/%Y": "^[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}$",
 }
 _AMBIGUOUS = ("%d/%m/%Y", "%m/%d/%Y")
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_null)
 
 
 # --- What one pass shows of a column
@@ -107,7 +108,7 @@ class ColumnProfile:
         self.rows += len(column)
         if cells.is_text(kind):
             self._add_text(column)
-        elif cells.is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        elif any(holds(kind) for holds in _NUMBERS):
             values, wrong = cells.numbers(column, self._missing)
             self.numbers &= not wrong.any()
             self.missing += int(np.count_nonzero(np.isnan(values)))
