@@ -48,8 +48,6 @@ Labels = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """Labelled rows; weights sum to 1, None for alike."""
-
     rows: Rows
     labels: Labels
     weights: NDArray[np.float64] | None = None

@@ -45,7 +45,7 @@ from likeset.protocol import notices
 from likeset.protocol.notices import Notice
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import Scan, foreseen_sample
-from likeset.protocol.terms import PRESETS, WITNESS, PlannedTerms, RunSettings, Terms, settings
+from likeset.protocol.terms import PRESETS, WITNESS, PlannedTerms, RunSettings, settings
 from likeset.tables.profile import TableProfile, dead_columns, identifying_columns, undeclared_id
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import OfferedScan, SourceScan, check_most_rows
@@ -64,7 +64,7 @@ _LARGEST_USUAL_EPSILON = 16.0
 _LARGEST_FEATURE = 1e6  # the largest weight that a column may have
 _PUBLIC = 0  # a key of public rows, of which all take part: what it draws is not used
 _BYTES = 32
-_LEDGER, _TERMS, JOB = "ledger.sqlite", "terms.yaml", "job.yaml"
+_LEDGER, TERMS, JOB = "ledger.sqlite", "terms.yaml", "job.yaml"
 
 OpenScan = Callable[[Source, Schema], SourceScan]
 """How an owner passes over its rows: on this machine, or elsewhere."""
@@ -105,12 +105,10 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """The job in a file; paths in it count from the file's own directory."""
         return documents.read(path, cls)._with_preset().beside(Path(path).parent)
 
     @classmethod
     def of(cls, **given: Any) -> Self:
-        """A job from arguments; an error names the argument."""
         try:
             return documents.read_text(documents.to_yaml(given), cls, name="arguments")._with_preset()
         except BadDocument as error:
@@ -283,7 +281,6 @@ class OwnersFiles:
 def open_owners(
     job: Job, inputs: Inputs, *, secrets: "RunSecrets", scan: OpenScan = SourceScan
 ) -> Iterator[OwnersFiles]:
-    """Open owners' files, and read every owner's rows once; nothing stays open afterwards."""
     target, schema = inputs.target, cast("Schema", inputs.schema)  # a job has one
     # An owner of interactive leaves out what is too long by itself, so that its other rows keep their numbers.
     sealed = job.protocol == "sealed"
@@ -418,13 +415,6 @@ def note_how_to_raise(error: BudgetExceeded, path: Path) -> None:
         error.add_note(f"the person responsible for the data raises the limit with: {command}")
 
 
-class KeptTerms(Document):
-    """``terms.yaml``: the terms of a run, and the digest by which parties name them."""
-
-    digest: str
-    terms: dict[str, Any]
-
-
 @dataclass(frozen=True, eq=False)
 class JobFolder:
     job: Job
@@ -482,14 +472,6 @@ class JobFolder:
             if told is error:
                 raise
             raise told from error
-
-    def agree(self, terms: Terms) -> None:
-        path = self.partial / _TERMS
-        if path.exists():
-            if documents.read(path, KeptTerms).digest != terms.digest:
-                raise DifferentRequest(f"{path}: the terms are not those that the run began with")
-            return
-        documents.write(path, {"digest": terms.digest, "terms": json.loads(terms.to_json())})
 
     def _told(self, error: BaseException) -> BaseException:
         job, partial = self.job, self.partial

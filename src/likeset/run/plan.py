@@ -328,7 +328,6 @@ class Plan:
         return ledger.quote(Charge(((about_target.view, about_target.event),)), limits=limits)
 
     def check_affordable(self, ledger: Ledger) -> None:
-        """Raise if a ledger does not allow the run; nothing is charged, and nothing is written."""
         about_target = self.guarantees[0]  # what is wrong with the terms shows before anything is spent
         check_accounts(ledger, self.guarantees)
         check_rows_left(ledger, self.terms)

@@ -460,7 +460,6 @@ def _some(rows: Rows, count: int, coins: np.random.Generator) -> Rows:
 def _marginals(
     schema: Schema, target: tuple[Rows, pa.Table], summary: tuple[Rows, pa.Table], offered: Rows | None
 ) -> list[dict[str, Any]]:
-    """The columns in which target and offers differ most; before (offers) and after (summary)."""
     first, marginals = 0, []
     for described, (name, declared) in zip(schema.describe(), schema.declared.items(), strict=True):
         features = slice(first, first + described.features)
@@ -577,7 +576,6 @@ def story(
     warnings: Iterable[Notice],
     shown_names: Mapping[str, str],
 ) -> str:
-    """A result as HTML that fits on a screen; ``shown_names`` are the user's names of the owners."""
     terms, lines, guarantees = result.terms, result.attribution.owners, result.plan.guarantees
     simulated = result.plan.simulated
     document = {

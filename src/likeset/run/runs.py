@@ -35,7 +35,7 @@ from likeset.protocol.sealed import Consumer, Owner, Scan
 from likeset.protocol.split import OWNERS, ComputeParty, SplitConsumer, make_curator, most_part_bytes, party_name
 from likeset.protocol.terms import WITNESS, PlannedTerms, Terms, check_meant
 from likeset.protocol.wire import Delivery, Offer
-from likeset.run.job import Job, JobFolder, OpenScan, RunSecrets, SteadyLedger, open_owners, unfinished
+from likeset.run.job import TERMS, Job, JobFolder, OpenScan, RunSecrets, SteadyLedger, open_owners, unfinished
 from likeset.run.plan import (
     Plan,
     RunDraws,
@@ -113,7 +113,6 @@ def publish(result: Result, out: Path, *, render: Render) -> FinishedJob:
 
 
 def read_result(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """``result.json`` and ``pictures.json`` of a finished job."""
     result, pictures = (read_json(out / name, "run the job again") for name in (RESULT, PICTURES))
     if result.get("format") != FORMAT:
         raise BadDocument(str(out / RESULT), "was written by another version of likeset")
@@ -190,7 +189,8 @@ def run_job(
             plan.check_enough_rows(owners.row_counts.values())
             with folder.working() as ledger:
                 terms, draws = plan.settle(ledger, draws, content=owners.content)
-                folder.agree(terms)
+                named_terms = {"digest": terms.digest, "terms": json.loads(terms.to_json())}
+                documents.write(folder.partial / TERMS, named_terms)
                 result = run_here(plan, terms, draws, owners.scans, ledger=ledger, progress=progress)
                 result = replace(
                     result,
@@ -312,7 +312,6 @@ def _warnings(plan: Plan, result: RunResult, shown_names: Mapping[str, str]) -> 
 
 
 def settled_curator(job: Job) -> Job:
-    """The job with a curator that is trusted or split: split where a witness is named."""
     asked = "split" if job.witness is not None else "trusted"
     curator = asked if job.curator == "auto" else job.curator
     if (curator == "split") != (job.witness is not None):
@@ -322,7 +321,6 @@ def settled_curator(job: Job) -> Job:
 
 
 def check_carried(job: Job) -> list[Notice]:
-    """What a consumer should know about a job before it asks other organisations."""
     if job.noise != "secret":
         raise InvalidArgument("noise", job.noise, "must be secret (or left out): between organisations noise is secret")
     notes: list[Notice] = []

@@ -138,7 +138,6 @@ def short_address(address: object) -> str:
 
 
 def title_of(key: object) -> str:
-    """``offer_factor`` as ``offer factor``."""
     return re.sub(r"[_\s]+", " ", str(key)).strip()
 
 
@@ -156,8 +155,6 @@ def setting(value: str | float | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The result in one sentence: ``{rows} {relation} {distance}{interval}``."""
-
     rows: str
     relation: str
     distance: str
@@ -203,7 +200,6 @@ def distance_notes(result: Mapping[str, Any]) -> list[str]:
 
 
 def measure_in_words(comparison: Mapping[str, Any]) -> tuple[str, str]:
-    """What all distances of a comparison are: as the head of a column, and in a sentence."""
     rows = f"{comparison['rows']:,}"
     if comparison["measure"] == "held-out":
         return (

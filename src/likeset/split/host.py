@@ -62,7 +62,6 @@ PYTHON_VARIABLE: Final = "LIKESET_SPLIT_PYTHON"
 """Names the interpreter of a worker's environment that lies somewhere else."""
 
 _PROJECT = Path(__file__).parents[3]
-_NEEDED = " or ".join(PYTHONS)
 _SETUP = "make it with `likeset split setup`"
 _INSTALL_SECONDS = 1800
 
@@ -114,9 +113,8 @@ def make_environment(folder: Path, *, python: str = sys.executable) -> Path:
         raise InvalidArgument("environment", folder, "is there already; remove it first, or name another directory")
     version = _told([python, "-I", "-c", "import sys; print('{}.{}'.format(*sys.version_info))"], "python", python)
     if version.strip() not in PYTHONS:
-        raise InvalidArgument(
-            "python", python, f"is of version {version.strip()}; workers need {_NEEDED}: name one with --python"
-        )
+        reason = f"is of version {version.strip()}; workers need {' or '.join(PYTHONS)}: name one with --python"
+        raise InvalidArgument("python", python, reason)
     if folder.exists():
         shutil.rmtree(folder)
     _told([python, "-I", "-m", "venv", str(folder)], "environment", str(folder))
@@ -411,7 +409,7 @@ class SplitParty:
 
 def _program_settings(inputs: ComputeInputs) -> ProgramSettings:
     try:
-        settings = ProgramSettings(
+        return ProgramSettings(
             offers=inputs.offers,
             target_rows=inputs.target_rows,
             size=inputs.size,
@@ -421,13 +419,6 @@ def _program_settings(inputs: ComputeInputs) -> ProgramSettings:
         )
     except BadSettings as error:
         raise InvalidArgument("terms", "split", f"cannot be computed: {error}") from None
-    for name, words, shape in (
-        ("offers", inputs.offer_words, (settings.offers, settings.offer_words)),
-        ("target", inputs.target_words, (settings.target_rows, settings.columns)),
-    ):
-        if words.shape != shape or words.dtype != np.int64:
-            raise InvalidArgument(name, words.shape, f"must be words of 64 bits in the shape {shape}")
-    return settings
 
 
 # Three parties in one process.

@@ -58,7 +58,6 @@ class ChargedParty(Generic[_Party]):
         return self.party.receive(message).complete(self.committed)
 
     def start(self: "ChargedParty[Consumer] | ChargedParty[SplitConsumer]") -> tuple[Message, ...]:
-        """The first messages of a consumer; a second call returns the same bytes."""
         return self.party.start().complete(self.committed)
 
     def give_up(
@@ -87,8 +86,6 @@ class RunResult:
 
 @dataclass
 class _Delivery:
-    """Delivers the messages of one run."""
-
     owners: Mapping[str, ChargedParty[Any]]
     others: Sequence[ChargedParty[Any]]
     leader: ChargedParty[Any]  # of the others, the one that gives up owners
@@ -125,7 +122,6 @@ class _Delivery:
                 self._tell(party, message)
 
     def _answers(self, message: Message) -> tuple[Message, ...] | LikesetError:
-        """An owner's replies, or why there are none."""
         try:
             return self.owners[message.receiver].take(message)
         except LikesetError as error:
@@ -162,12 +158,7 @@ def run_local(
     progress: Progress | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> RunResult:
-    """Deliver messages until the consumer has its summary. Running again with the same ledgers draws nothing anew.
-
-    Raises:
-        TermsExpired: the terms may no longer be used; nothing was released.
-        QuorumMissed: too few owners took part.
-    """
+    """Deliver messages until the consumer has its summary. Running again with the same ledgers draws nothing anew."""
     curator.terms.check_not_expired(clock())
     delivery = _Delivery(owners, (curator, consumer), curator, progress)
     # The curator hears the consumer first: it is to wait for owners when the first of them answers.
@@ -185,25 +176,17 @@ def run_local(
     return delivery.result(consumer.party.summary)
 
 
-LocalComputation = Callable[[Mapping[ComputeRole, ComputeInputs]], OpenedSlots]
-"""Computes with all parties' inputs; returns what is opened to the consumer."""
-
-
 def run_split(
     consumer: ChargedParty[SplitConsumer],
     others: Mapping[ComputeRole, ChargedParty[Any]],
     owners: Mapping[str, ChargedParty[Any]],
     *,
-    compute: LocalComputation,
+    compute: Callable[[Mapping[ComputeRole, ComputeInputs]], OpenedSlots],
     progress: Progress | None = None,
 ) -> RunResult:
     """Deliver messages until the consumer has its summary, and the others (curator and witness) know it.
 
     The computation is asked for once all compute parties are ready.
-
-    Raises:
-        TermsExpired: the terms may no longer be used; nothing was released.
-        QuorumMissed: too few owners took part, or no row that was picked held.
     """
     consumer.terms.check_not_expired(datetime.now(UTC))
     computing = (consumer, *others.values())

@@ -232,8 +232,6 @@ def _are_listings(folders: dict[Any, Any]) -> bool:
 
 
 class CourierSite(FLComponent):  # type: ignore[misc]
-    """In the process of a site: answers the server."""
-
     def __init__(self, folder: str) -> None:
         super().__init__()
         self._files = SiteFiles(Path(folder))
@@ -441,7 +439,6 @@ def _is_replaced(component: Any) -> bool:
 
 
 def _permissions(*, is_server: bool) -> dict[str, Any]:
-    """Nobody may do anything but see and stop the server's processes."""
     rights = ("submit_job", "clone_job", "manage_job", "download_job", "app_command", "byoc", "shell_commands")
     nothing = dict.fromkeys((*rights, "server-predeployed-flwr", "view", "operate"), "none")
     admin = {**nothing, "view": "any", "operate": "any"} if is_server else nothing

@@ -64,8 +64,6 @@ class Note(str):
 
 @dataclass
 class Synced:
-    """The outcome of one sync."""
-
     taken: int = 0  # files that were read and processed
     left: int = 0  # files that cannot be processed yet; the next sync tries again
     sent: int = 0
@@ -107,8 +105,6 @@ def _letters(count: int) -> str:
 
 @dataclass(eq=False)
 class Sync:
-    """A home at one mailbox."""
-
     home: Home
     store: Store
     stays: bool = False  # whether this process stays and computes split runs
