@@ -574,7 +574,7 @@ class _Scripted:
     """In place of a home at a mailbox: what each look gives, or raises."""
 
     def __init__(self, *looks: Synced | Exception, live: bool = False) -> None:
-        self.looks, self.is_live, self.store = list(looks), live, SimpleNamespace(address="file:///x")
+        self.looks, self.store = list(looks), SimpleNamespace(address="courier:///x" if live else "file:///x")
 
     def once(self) -> Synced:
         one = self.looks.pop(0) if self.looks else Synced()

@@ -232,8 +232,8 @@ def evaluate_sets(
     counts = _draws(len(test.labels), resamples, arguments.count("random_state", seed, least=0), ids)
     count, trained = len(MODELS) * sum(map(len, sets.values())), 0
     lines, main = [], dict[str, dict[str, Draws]]()
-    if progress is not None:
-        progress("models trained", 0, count)
+    tell = progress or (lambda *_: None)
+    tell("models trained", 0, count)
     for name, draws in sets.items():
         for model in MODELS:
             each = []
@@ -241,8 +241,7 @@ def evaluate_sets(
                 with threadpool_limits(limits=1, user_api="blas"):  # products are small: more threads mostly wait
                     each.append(_measures(train(model, drawn, test, seed=seed), test.labels, counts, task))
                 trained += 1
-                if progress is not None:
-                    progress("models trained", trained, count)
+                tell("models trained", trained, count)
             means = {measure: np.stack([values[measure] for values in each]) for measure in _MEASURES[task]}
             scores = {measure: _score(values) for measure, values in means.items()}
             own = main.setdefault(model, each[0])

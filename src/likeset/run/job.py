@@ -127,17 +127,9 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
                 return _SQLITE + str(folder / path[len(_SQLITE) :])
             return path if _FORM.match(path) and not (folder / path).exists() else str(folder / path)
 
-        return self.model_copy(
-            update={
-                "schema_file": moved(self.schema_file),
-                "target": moved(self.target),
-                "owners": {name: str(moved(path)) for name, path in self.owners.items()},
-                "public_rows": moved(self.public_rows),
-                "seed_rows": moved(self.seed_rows),
-                "ledger": moved(self.ledger),
-                "out": moved(self.out),
-            }
-        )
+        places = ("schema_file", "target", "public_rows", "seed_rows", "ledger", "out")
+        update: dict[str, Any] = {name: moved(getattr(self, name)) for name in places}
+        return self.model_copy(update=update | {"owners": {name: moved(path) for name, path in self.owners.items()}})
 
     def document(self) -> dict[str, Any]:
         return self.model_dump(by_alias=True, mode="json")

@@ -330,9 +330,9 @@ class Plan:
     def check_affordable(self, ledger: Ledger) -> None:
         about_target = self.guarantees[0]  # what is wrong with the terms shows before anything is spent
         check_accounts(ledger, self.guarantees)
-        check_rows_left(ledger, self.terms)
         if ledger.messages(run=self.terms.run):
             return  # a run that is resumed has paid for some of its releases
+        check_rows_left(ledger, self.terms)
         # All releases of the target must fit together: nothing is spent on the first if the last cannot be paid.
         for before, after in self.quote(ledger):
             most, epsilon = after.limit.epsilon, after.epsilon
@@ -559,8 +559,6 @@ def check_accounts(ledger: Ledger, planned: Iterable[PlannedView]) -> None:
 
 def check_rows_left(ledger: Ledger, terms: PlannedTerms) -> None:
     """Raise if too few owners may still disclose rows; an owner whose limit is reached abstains."""
-    if ledger.messages(run=terms.run):
-        return  # a resumed run has paid
     views = {View.curator(owner) for owner in terms.owners}
     mine = [account for account in ledger.accounts() if account.view in views]
     spent = [account for account in mine if account.rows + terms.rows_per_owner > account.limit.rows]

@@ -204,7 +204,6 @@ class Result:
 
     @cached_property
     def in_sample_squared_mmd(self) -> float:
-        """Of the (weighted) selected rows to the target's rows, which they were selected by."""
         return squared_mmd(self.rows, self.target, gamma=self.gamma, weights=self.summary.weights)
 
     @property

@@ -332,11 +332,6 @@ class SplitParty:
 
         A computation that stops before its opening begins anew with the same inputs. What was opened is sent again.
         After ``patience`` seconds without any progress it gives up, and may be called again.
-
-        Raises:
-            NoAnswer: another party did not come back in time.
-            IllegalMessage: the parties do not run the same thing.
-            PartyFailed: picks were opened, and this party has lost its share of them.
         """
         moved = time.monotonic()
 

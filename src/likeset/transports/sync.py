@@ -134,10 +134,6 @@ class Sync:
             else:
                 handlers[role](self.mail, computing=self.computing)
 
-    @property
-    def is_live(self) -> bool:
-        return self.store.address.startswith("courier:")
-
     def close(self) -> None:
         if self.computing is not None and self.computing.computations is not None:
             self.computing.computations.close()
@@ -153,11 +149,6 @@ class Sync:
         """Read and answer new files, apply deadlines, and post what is ready.
 
         After an interruption the next sync continues: nothing is charged twice, and missing files are written.
-
-        Raises:
-            MailboxTrouble: the mailbox cannot be used now.
-            HomeRestored: this home was restored from an old backup, and does nothing more.
-            LikesetError: this home cannot be used: its keys, its files, its settings.
         """
         self.home.check_running()
         self._done, self._taken, self._time = Synced(), set(), None
@@ -460,9 +451,6 @@ class Sync:
 
 # One sync, and the loop.
 
-Tell = Callable[[str], None]
-"""Called with one line for a person."""
-
 
 class Stop(Protocol):
     def is_set(self) -> bool: ...
@@ -527,9 +515,9 @@ def serve(
     syncs: Sequence[Sync],
     *,
     stop: Stop,
-    tell: Tell,
+    tell: Callable[[str], None],  # with one line for a person, as ``troubled``
     synced: Callable[[Synced], None] = lambda _: None,
-    troubled: Tell = lambda _: None,
+    troubled: Callable[[str], None] = lambda _: None,
     shortest: float = SHORTEST,
     longest: float = LONGEST,
     clock: Clock = utc_now,
@@ -539,7 +527,7 @@ def serve(
     Pauses grow while nothing happens, start anew when something did, and end at deadlines. Trouble is told in one line
     when it begins and when it is over.
     """
-    if any(sync.is_live for sync in syncs):
+    if any(sync.store.address.startswith("courier:") for sync in syncs):
         shortest, longest = min(shortest, LIVE_SHORTEST), min(longest, LIVE_LONGEST)
     troubles, pause = dict[int, str](), shortest
     while not stop.is_set():
