@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from home_world import NOON, POLICY, terms
 
-from likeset.homes.policy import Accounts, History, Policy, Spending, starting_text, verdict
+from likeset.homes.policy import Accounts, Policy, Spending, runs_this_month, starting_text, verdict
 from likeset.privacy.events import Relation
 from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms
 
@@ -20,8 +20,8 @@ def policy(**changes: Any) -> Policy:
     return Policy.model_validate({"likeset": "owner", "version": 1, **POLICY, **changes}, strict=False)
 
 
-def reasons(given: Policy, run: Terms, accounts: Accounts = FREE, history: History | None = None) -> tuple[str, ...]:
-    found = verdict(given, run, accounts, history or History({}, NOON))
+def reasons(given: Policy, run: Terms, accounts: Accounts = FREE, began: Any = None) -> tuple[str, ...]:
+    found = verdict(given, run, accounts, began=began or {}, now=NOON)
     assert found.accepted == (not found.reasons)
     return found.reasons
 
@@ -90,8 +90,7 @@ def test_epsilon_of_a_run_and_of_all_runs() -> None:
 
 def test_a_run_that_is_paid_is_not_counted_against_the_totals_again() -> None:
     accounts = Accounts(NOTHING, Spending(36, 12, 36), NOTHING, charged=True)
-    history = History({"run-1": NOON}, NOON)
-    assert reasons(policy(runs_per_month=1), terms(), accounts, history) == ()
+    assert reasons(policy(runs_per_month=1), terms(), accounts, {"run-1": NOON}) == ()
 
 
 def test_months_are_counted_by_the_calendar_and_other_runs_only() -> None:
@@ -100,7 +99,7 @@ def test_months_are_counted_by_the_calendar_and_other_runs_only() -> None:
         "run-2": datetime(2029, 3, 1, tzinfo=UTC),
         "run-3": datetime(2029, 2, 28, 23, tzinfo=UTC),
     }
-    assert History(began, NOON).this_month(other_than="run-1") == 1
+    assert runs_this_month(began, NOON, other_than="run-1") == 1
 
 
 def test_parts_without_a_proof_must_be_accepted_by_name() -> None:

@@ -27,7 +27,6 @@ from likeset.homes.home import POLICY_FILE, SETTINGS_FILE, Home, Pins, make_home
 from likeset.homes.mail import Heard, Mail, RoleHandler
 from likeset.homes.policy import (
     Accounts,
-    History,
     Policy,
     Spending,
     Verdict,
@@ -266,9 +265,8 @@ class Owner(RoleHandler):
             accounts = accounts_for(self.ledger, self.name, terms, policy)
         except (LikesetError, ArithmeticError, ValueError) as error:  # a stranger's numbers may be odd together
             return Verdict((f"its cost cannot be computed ({type(error).__name__})",))
-        history = History(began(self.ledger), self.now())
         reasons = [*self._about_cards(policy, terms), *self._about_data(terms, data)]
-        return Verdict((*reasons, *verdict(policy, terms, accounts, history).reasons))
+        return Verdict((*reasons, *verdict(policy, terms, accounts, began=began(self.ledger), now=self.now()).reasons))
 
     def asking(self, terms: Terms) -> tuple[AskingCard, ...]:
         return asking_cards(self.policy, self.name, terms, self.home.pins)
@@ -509,7 +507,7 @@ class Owner(RoleHandler):
         fingerprint, data, policy = self._opened[run.digest]
         if run.data != data:
             raise TryLater(f"run {run.name}: another data set was approved while rows were read")
-        reasons = about_month(policy, run.name, History(began(self.ledger), self.now()))
+        reasons = about_month(policy, run.name, began(self.ledger), self.now())
         if reasons:
             raise IllegalMessage("; ".join(reasons))
         others, _, _ = costs_of(run.terms, self.name)

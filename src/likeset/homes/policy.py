@@ -94,15 +94,9 @@ class Accounts:
     other_unit: str | None = None  # the unit of privacy of earlier runs, where it is another one than that of this run
 
 
-@dataclass(frozen=True, slots=True)
-class History:
-    began: Mapping[str, datetime]
-    now: datetime  # the time of the decision
-
-    def this_month(self, *, other_than: str) -> int:
-        now = self.now.astimezone(UTC)
-        times = [at.astimezone(UTC) for run, at in self.began.items() if run != other_than]
-        return sum((at.year, at.month) == (now.year, now.month) for at in times)
+def runs_this_month(began: Mapping[str, datetime], now: datetime, *, other_than: str = "") -> int:
+    month = f"{now.astimezone(UTC):%Y-%m}"
+    return sum(f"{at.astimezone(UTC):%Y-%m}" == month for run, at in began.items() if run != other_than)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +108,14 @@ class Verdict:
         return not self.reasons
 
 
-def verdict(policy: Policy, terms: Terms, accounts: Accounts, history: History) -> Verdict:
+def verdict(
+    policy: Policy, terms: Terms, accounts: Accounts, *, began: Mapping[str, datetime], now: datetime
+) -> Verdict:
     """Whether the policy allows a run under these terms, and if not, every reason."""
     reasons = [*_about_who(policy, terms), *_about_what(policy, terms), *_about_one_run(policy, terms, accounts)]
     if not accounts.charged:
-        reasons += [*_about_totals(policy, accounts), *about_month(policy, terms.run, history)]
-    return Verdict((*reasons, *_about_end(terms, history.now)))
+        reasons += [*_about_totals(policy, accounts), *about_month(policy, terms.run, began, now)]
+    return Verdict((*reasons, *_about_end(terms, now)))
 
 
 def plainly_against(policy: Policy, terms: Terms, now: datetime) -> list[str]:
@@ -128,11 +124,11 @@ def plainly_against(policy: Policy, terms: Terms, now: datetime) -> list[str]:
     return [*_about_who(policy, terms), *_about_what(policy, terms), *rows, *_about_end(terms, now)]
 
 
-def about_month(policy: Policy, run: str, history: History) -> list[str]:
-    began = history.this_month(other_than=run)
-    if began + 1 <= policy.runs_per_month:
+def about_month(policy: Policy, run: str, began: Mapping[str, datetime], now: datetime) -> list[str]:
+    count = runs_this_month(began, now, other_than=run)
+    if count + 1 <= policy.runs_per_month:
         return []
-    return [f"runs this month: {began} began already, {policy.runs_per_month} are allowed"]
+    return [f"runs this month: {count} began already, {policy.runs_per_month} are allowed"]
 
 
 def _about_end(terms: Terms, now: datetime) -> list[str]:

@@ -28,7 +28,7 @@ from likeset.homes.owner import (
     costs_of,
     spent_by_run,
 )
-from likeset.homes.policy import BUDGETS, Accounts, History, Policy, Verdict, amount
+from likeset.homes.policy import BUDGETS, Accounts, Policy, Verdict, amount, runs_this_month
 from likeset.homes.runs import (
     CLOSED,
     RECEIPT,
@@ -247,7 +247,7 @@ def budget_overview(owner: Owner) -> dict[str, Any]:
         **{name: {"spent": spent[name], "limit": limits[name]} for name in BUDGETS},
         "delta": sum(account.delta or 0.0 for account in accounts),
         "runs_this_month": {
-            "spent": History(began(owner.ledger), owner.now()).this_month(other_than=""),
+            "spent": runs_this_month(began(owner.ledger), owner.now()),
             "limit": policy.runs_per_month,
         },
         "history": spent_by_run(owner.ledger),

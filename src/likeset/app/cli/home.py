@@ -457,9 +457,7 @@ def backup(file: BackupFile, *, home: HomePath = HERE, as_json: JsonFlag = False
 def restore(file: BackupFile, folder: NewFolder, *, as_json: JsonFlag = False) -> None:
     """Restore a home from a backup into a new directory.
 
-    Nothing is written before the whole file was checked. Runs that were open at the time of the backup cannot be
-    continued, since their keys are not in it. The home stops if it finds a letter of its own in the mailbox that it
-    does not know. Never run two copies of a home.
+    Runs that were open then cannot be continued, since their keys are not in it. Never run two copies of a home.
 
     Example: `likeset restore st-mary.tar st-mary`
     """

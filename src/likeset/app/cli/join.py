@@ -84,7 +84,8 @@ def invite(
         if confirm:
             _confirm(own, joining.invitation_of(own, name), words, reply, as_json=as_json)
             return
-        invitation = None if new else _open_invitation(own, name)
+        still_open = (one for one in joining.invitations(own) if own.clock() <= one.expires and not new)
+        invitation = next((one for one in still_open if one.proposal.name == name), None)
         notes = (
             []
             if invitation is None
@@ -112,12 +113,6 @@ def invite(
         emit(document, as_json=as_json, notes=notes, next_step=() if waits else how)
         if waits:
             _wait(own, invitation)
-
-
-def _open_invitation(own: "homes.Home", name: str) -> "joining.Invitation | None":
-    """The invitation of that name that can still be answered and was not."""
-    known = next((one for one in joining.invitations(own) if one.proposal.name == name), None)
-    return None if known is None or own.clock() > known.expires else known
 
 
 def _schema_text(own: "homes.Home", path: Path | None) -> str:

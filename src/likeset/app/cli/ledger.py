@@ -200,16 +200,14 @@ def _history(entries: tuple[Entry, ...], run: str | None) -> list[dict[str, Any]
 def _in_words(event: dict[str, Any]) -> str:
     match event["kind"]:
         case "composition":
-            return " + ".join(_in_words(part) for part in event["events"]) or "nothing"
-        case "repeated":
-            return f"{event['times']} times ({_in_words(event['event'])})"
-        case "simulated":
-            return f"simulated ({_in_words(event['event'])})"
+            return " + ".join(map(_in_words, event["events"])) or "nothing"
+        case "repeated" | "simulated" as kind:
+            return f"{kind} {event.get('times', '')} ({_in_words(event['event'])})"
         case "unbounded":
             return str(event["reason"])
         case kind:
-            sizes = [f" {name} {event[name]:.3g}" for name in _SIZES if name in event]
-            return f"{kind}{sizes[0] if sizes else ''}"
+            size = next((f" {name} {event[name]:.3g}" for name in _SIZES if name in event), "")
+            return f"{kind}{size}"
 
 
 def _account_document(account: Account) -> dict[str, Any]:
