@@ -346,18 +346,6 @@ def test_a_step_goes_on_once(which: str) -> None:
         (end if which == "ended" else step).go_on(data)
 
 
-def test_a_step_that_is_at_its_end_cannot_be_abandoned() -> None:
-    made = world(terms())
-    owner, call = made.owner("a").party, _call(made)
-    step = owner.receive(call)
-    assert step.charge is not None
-    end = step.go_on(step.charge.draw()[0])
-    for old in (step, end):
-        old.abandon()
-    assert not owner.failed
-    assert owner.receive(call).replies == end.replies
-
-
 def test_a_curator_that_missed_its_quorum_is_done_for() -> None:
     made = world(terms(quorum=2))
     curator = made.curator()

@@ -123,18 +123,6 @@ def test_with_everyone_asked_an_owner_hears_the_same_whatever_the_others_have_an
     assert [words for name, words in other.refused if name == "a"] == []
 
 
-@SETTINGS
-@given(drawn=others)
-def test_what_an_owner_says_depends_on_nobody_else_either(drawn: dict[str, Any]) -> None:
-    made = world(terms())
-    said = [
-        [data for data in _with_others(made, case).heard["curator"] if decode(data).sender == "a"]
-        for case in (drawn, {"b": (1, 5, 0.0, "honest"), "c": (2, 5, 0.0, "honest")})
-    ]
-    assert said[0] == said[1]
-    assert len(said[0]) == 1
-
-
 def test_errors_that_an_owner_raises_name_nothing_of_the_others() -> None:
     made = world(terms())
     owner = made.owner("a")

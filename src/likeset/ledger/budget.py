@@ -124,9 +124,6 @@ class Charge:
         """Whether it costs nobody anything: what leaves was charged before."""
         return not self.rows and all(isinstance(event, events.NoRelease) for _, event in self.costs)
 
-    def reaches(self, account: View) -> bool:
-        return any(view == account for view, _ in self.costs)
-
     def event_for(self, account: View) -> Event:
         return dict(self.costs)[account]
 
@@ -291,22 +288,19 @@ class Tally:
         self._readable += charge.read_at_most
         self._charges += 1
 
-    @property
-    def _most_readable(self) -> int:
-        return self._limit.rows if self._limit.readable is None else self._limit.readable
-
     def check(self, charge: Charge) -> None:
         """Raise if the limit does not allow the charge; nothing is counted."""
         if self._rows + charge.rows > self._limit.rows:
             raise BudgetExceeded(
                 str(self._view), spent=self._rows, requested=charge.rows, limit=self._limit.rows, unit="rows"
             )
-        if self._readable + charge.read_at_most > self._most_readable:
+        most_readable = self._limit.rows if self._limit.readable is None else self._limit.readable
+        if self._readable + charge.read_at_most > most_readable:
             raise BudgetExceeded(
                 str(self._view),
                 spent=self._readable,
                 requested=charge.read_at_most,
-                limit=self._most_readable,
+                limit=most_readable,
                 unit="rows that one party may read",
             )
         after = self.copy()

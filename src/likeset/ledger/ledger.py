@@ -10,7 +10,7 @@ import re
 import secrets
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -188,7 +188,7 @@ class LedgerState:
         self.requests: dict[str, Known] = {}
         self._limits: dict[View, Limit] = {}
         self._tallies: dict[View, Tally] = {}
-        self._charges: list[Charged] = []
+        self.charges: list[Charged] = []
 
     def accounts(self, limits: Mapping[View, Limit]) -> tuple[Account, ...]:
         return tuple(tally.account() for tally in self._under(limits).values())
@@ -196,14 +196,10 @@ class LedgerState:
     def limit(self, view: View) -> Limit | None:
         return self._limits.get(view)
 
-    @property
-    def charges(self) -> Sequence[Charged]:
-        return self._charges
-
     def tally(self, view: View, limit: Limit) -> Tally:
         tally = Tally(view, limit)
-        for charged in self._charges:
-            if charged.charge.reaches(view):
+        for charged in self.charges:
+            if view in dict(charged.charge.costs):
                 tally.add(charged.charge)
         return tally.after(self._tallies[view]) if view in self._tallies else tally
 
@@ -279,7 +275,7 @@ class LedgerState:
                 problem = Problem(entry.number, "passes a limit that was in force, as this version counts")
         for tally in self._reached(charge, self._tallies):
             tally.add(charge)
-        self._charges.append(Charged(entry.number, entry.key, document["at"], charge))
+        self.charges.append(Charged(entry.number, entry.key, document["at"], charge))
         return problem
 
     def _committed(self, entry: Entry, document: Any) -> Problem | None:
@@ -421,9 +417,7 @@ class Ledger:
     def set_limits(self, limits: Mapping[View, Limit]) -> None:
         """Open accounts, or change their limits, all or none; what was spent stays spent.
 
-        Raises:
-            ChargeRefused: an earlier charge cannot be counted on an account: it was priced for a single owner,
-                or planned under another relation (``OtherRelation``) or for another unit (``OtherUnit``).
+        Raises ChargeRefused if an earlier charge cannot be counted on an account.
         """
         with self.reading() as state:
             if all(state.limit(view) == limit for view, limit in limits.items()):
@@ -467,9 +461,6 @@ class Ledger:
             repeatable: the draw follows from a key and pinned data, without noise, so it is the same again. An
                 interrupted one is drawn again for the same charge; a free one takes a single write, after the draw.
             check: raises if the request may no longer be answered; called in each write transaction.
-
-        Raises:
-            LikesetError: as ``Transaction.reserve``.
         """
         if repeatable and charge.free and self.charge_of(request) is None:
             message, release = run()

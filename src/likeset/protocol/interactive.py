@@ -71,7 +71,6 @@ def exact_sums(direction: NDArray[np.float64], lines: NDArray[np.float32]) -> ND
 
 
 def gains(attraction: NDArray[np.float64], repulsion: NDArray[np.float64], *, summary_size: int) -> NDArray[np.float64]:
-    """``attraction - q/(q+1) * repulsion``, number by number."""
     share = summary_size / (summary_size + 1)
     return attraction - share * repulsion
 

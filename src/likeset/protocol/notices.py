@@ -36,7 +36,6 @@ class LikesetWarning(UserWarning):
 
 
 def warn_of(told: Iterable[Notice], *, stacklevel: int) -> None:
-    """Tell notices by Python's own warnings; ``stacklevel`` counts from the caller of this function."""
     for notice in told:
         warnings.warn(LikesetWarning(notice), stacklevel=stacklevel + 1)
 

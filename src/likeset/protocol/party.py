@@ -244,7 +244,8 @@ class Step:
         try:
             data = commit(self.charge)
         except BaseException:
-            self.abandon()
+            if self._abandon is not None:
+                self._abandon(self)
             raise
         return self.go_on(data)
 
@@ -253,10 +254,6 @@ class Step:
         while step.charge is not None:
             step = step.charged(commit)
         return step.replies
-
-    def abandon(self) -> None:
-        if self._abandon is not None:
-            self._abandon(self)
 
 
 CURATOR = "curator"
@@ -334,7 +331,6 @@ class Party:
             raise IllegalMessage(f"{title_of_message(message)}: was made under other terms")
 
     def _sender(self, message: Message) -> Sender:
-        """Who speaks, as owners and the consumer see it: an owner knows no other owner."""
         if message.sender == CURATOR:
             return Sender.CURATOR
         return Sender.CONSUMER if message.sender == self.terms.consumer else Sender.STRANGER

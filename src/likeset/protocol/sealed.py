@@ -241,8 +241,6 @@ _UNIFORM_CANDIDATES = 2  # ... and uniformly, as a hedge against look-alikes
 
 @dataclass(frozen=True, eq=False)
 class RowScore:
-    """Log-weights of rows; sent to wherever the rows are."""
-
     tilt: Projection | None = None
     strata: Strata | None = None
 
@@ -567,7 +565,7 @@ class Curator(Party):
         plan = target_plan(terms) if interactive else None
         size = terms.target_size if terms.relation is Relation.REPLACE_ONE else max(1, len(rows))
         reason = ""
-        if rows.shape != (size, terms.kernel.columns) or not _usable(rows):
+        if rows.shape != (size, terms.kernel.columns) or not (np.abs(rows) <= arguments.LARGEST_SINGLE).all():
             reason = "the target does not have the shape of the terms"
         elif target.release.shape != (plan.dimension if plan else 0,) or not np.isfinite(target.release).all():
             reason = "the release does not have the shape of the terms"
@@ -651,14 +649,6 @@ class Curator(Party):
 
 def _joined_labels(held: list[Held]) -> Labels:
     return np.concatenate([holding.offer.labels for holding in held])
-
-
-def _usable(rows: Rows) -> bool:
-    try:
-        arguments.matrix("rows", rows, allow_empty=True)
-    except InvalidArgument:
-        return False
-    return True
 
 
 def _label_kind(labels: Labels) -> str:

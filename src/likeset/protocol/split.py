@@ -296,7 +296,6 @@ class ComputeParty(Party):
 
     @property
     def rostered(self) -> tuple[str, ...]:
-        """The owners that are computed on, in the order of the terms; nobody before there is a roster."""
         lists = {} if self._roster is None else self._roster.lists
         return tuple(name for name in self.terms.owners if self.terms.cards[name] in lists)
 

@@ -204,8 +204,6 @@ def _check_fields(thing: Any, of: str = "") -> None:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting of a run."""
-
     name: str  # in a job; its option on the command line has the same name
     type: Any
     default: Any  # ``dataclasses.MISSING`` where it must be given
@@ -773,8 +771,6 @@ class Terms(PlannedTerms):
 
         ``more`` is ``expires``, and where parties have cards ``answer_by``, ``run_id`` and ``cards``.
         """
-        if (planned.split is None) != (split_gamma is None):
-            raise ValueError(f"a curator was planned as {planned.split}")
         split = None if planned.split is None or split_gamma is None else planned.split.drawn(gamma=split_gamma)
         kept: dict[str, Any] = {declared.name: getattr(planned, declared.name) for declared in fields(PlannedTerms)}
         kernel = planned.kernel.drawn(gamma=gamma, seed=seed, largest=largest)
@@ -799,10 +795,8 @@ class Terms(PlannedTerms):
         split = self.split
         if split is None:
             return
-        if not self.cards:
-            raise InvalidArgument("cards", "none", "a split run names every party by the fingerprint of its card")
         if WITNESS not in self.cards:
-            raise InvalidArgument("cards", "no witness", "a split run needs a witness: three parties compute")
+            raise InvalidArgument("cards", "no witness", "a split run names three computing parties by their cards")
         most = largest_split(split.gamma, self.kernel.columns)
         if self.kernel.largest > most:
             reason = f"rows may have numbers of up to {most:g} there, and these have up to {self.kernel.largest:g}"

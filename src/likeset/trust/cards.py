@@ -398,7 +398,6 @@ class CardSecret:
         return self._signing.sign(signed(context, *parts))
 
     def write(self, folder: Path) -> None:
-        """Into a home: ``card``, to be sent around, and ``card.secret``, for nobody else."""
         for file in (SECRET_FILE, CARD_FILE):
             if (folder / file).exists():
                 reason = "is there already, and keys are never overwritten: move it away first, or use another home"

@@ -384,8 +384,6 @@ _REMEMBERED = 4096  # pairs of one process
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """What one party leaves for another: a document, and the digest of the terms that it belongs to."""
-
     kind: PostKind
     terms: bytes
     document: bytes = field(repr=False)
