@@ -373,7 +373,7 @@ class TestReceipts:
             ({"rows": 3}, "other letters or rows"),
             ({"signer": CONSUMER}, "without a receipt"),
             ({"signer": "b", "writer": CURATOR}, "another card"),
-            ({"said": 13}, "receipt"),
+            ({"rows": 11, "said": 12}, "receipt"),
         ],
     )
     def test_a_receipt_that_does_not_hold_is_refused(self, owner: Owner, change: dict[str, Any], reason: str) -> None:
