@@ -135,7 +135,7 @@ class TestBackup:
         assert (tmp_path / "there.tar").read_text() == "mine"
         assert sorted(tmp_path.rglob("*")) == before
 
-    @pytest.mark.parametrize("fault", ["missing", "truncated", "changed", "outside", "link"])
+    @pytest.mark.parametrize("fault", ["missing", "truncated", "changed", "outside", "link", "link beside"])
     def test_what_is_no_backup_is_refused_and_leaves_nothing(self, home: Path, tmp_path: Path, fault: str) -> None:
         good, bad = tmp_path / "good.tar", tmp_path / "bad.tar"
         likeset("backup", good, "--home", home)
@@ -162,13 +162,13 @@ def _spoil(good: Path, bad: Path, fault: str) -> None:
     elif fault == "truncated":
         with tarfile.open(good) as archive:
             bad.write_bytes(content[: archive.getmembers()[-1].offset])  # between two files
-    elif fault in ("outside", "link"):
+    elif fault != "missing":
         with tarfile.open(good) as archive, tarfile.open(bad, "w") as spoiled:
             for member in archive.getmembers():
                 spoiled.addfile(member, archive.extractfile(member) if member.isfile() else None)
             added = tarfile.TarInfo("../outside" if fault == "outside" else "home/link")
-            if fault == "link":
-                added.type, added.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            if fault != "outside":
+                added.type, added.linkname = tarfile.SYMTYPE, "/etc/passwd" if fault == "link" else ".."
             spoiled.addfile(added, io.BytesIO())
 
 

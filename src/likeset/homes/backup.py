@@ -74,6 +74,8 @@ def restore_backup(path: Path, folder: Path) -> Manifest:
         make_private_folder(folder.absolute().parent)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.absolute().parent) as temporary:
             with tarfile.open(path, "r:") as archive:
+                if not all(member.isfile() or member.isdir() for member in archive.getmembers()):
+                    raise InvalidArgument("FILE", path, "is no backup of a home: it contains links or devices")
                 archive.extractall(temporary, filter="data")
             copy = Path(temporary) / _HOME
             manifest = documents.read(Path(temporary) / _MANIFEST, Manifest)
