@@ -290,9 +290,11 @@ class TestEndings:
         ("reach", "words"),
         [
             (b"nowhere", "does not say where a compute party listens"),
+            (b'{"host": "a", "port": 1e999, "certificate": ""}', "does not say where a compute party listens"),
+            (b'{"host": "a\\u0000b", "port": 7301, "certificate": ""}', "does not say where a compute party listens"),
             (reach_document(TunnelPeer("127.0.0.1", 7301, later_certificate())), "certificate"),
         ],
-        ids=["nowhere", "odd certificate"],
+        ids=["nowhere", "infinite port", "unprintable host", "odd certificate"],
     )
     def test_a_party_that_names_no_usable_place_ends_its_run_and_stops_nobody(
         self, homes: SplitHomes, monkeypatch: pytest.MonkeyPatch, reach: bytes, words: str

@@ -60,10 +60,12 @@ def reach_document(peer: TunnelPeer) -> bytes:
 def _read_reach(data: bytes) -> TunnelPeer:
     try:
         words = json.loads(data)
-        peer = TunnelPeer(str(words["host"]), int(words["port"]), bytes.fromhex(words["certificate"]))
+        peer = TunnelPeer(words["host"], words["port"], bytes.fromhex(words["certificate"]))
     except (KeyError, TypeError, ValueError, RecursionError):
         raise BadDocument("reach", "does not say where a compute party listens") from None
-    if not 0 < len(peer.host) <= _MOST_HOST or not peer.host.isascii() or not 0 < peer.port <= _MOST_PORT:
+    host, port = peer.host, peer.port
+    is_host = isinstance(host, str) and 0 < len(host) <= _MOST_HOST and host.isascii() and host.isprintable()
+    if not is_host or type(port) is not int or not 0 < port <= _MOST_PORT:
         raise BadDocument("reach", "does not say where a compute party listens")
     read_certificate(peer.certificate)
     return peer
