@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from home_world import (
     make_owner,
     opened,
     pin,
+    secret_of,
     signed_terms,
     signed_text,
     terms,
@@ -255,3 +257,22 @@ def test_two_versions_of_a_run_do_not_replace_each_other_for_ever(tmp_path: Path
                 owner.due(owner.mail.reload(run))
         assert (owner.mail.reload(older).state, owner.mail.reload(newer).state) == ("invited", "accepted")
         assert len(logged(owner.home, "approved")) == 2
+
+
+def test_after_many_refused_letters_no_further_one_is_stored(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("likeset.homes.mail._MOST_REFUSED_LETTERS", 2)
+    outside, _ = answered(owner, terms())
+    for number in range(5):
+        with pytest.raises(LikesetError):
+            owner.mail.hear(outside.ask(7 + number))
+        outside._numbers[CURATOR] = min(number + 1, 2)
+    assert sum(row.state == "refused" for row in owner.mail.letters(outside.run)) == 2
+
+
+def test_after_many_documents_no_further_one_is_stored(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("likeset.homes.mail._MOST_DOCUMENTS", 2)
+    monkeypatch.setattr(Owner, "hear_document", lambda *_: True)
+    run = invite(owner, terms())
+    hear = partial(owner.mail.hear_document, secret_of(CONSUMER).card, run.digest, "progress")
+    assert [hear(b"%d" % number, place=("", str(number))) for number in range(4)] == [True, True, False, False]
+    assert sum(row.post == "progress" for row in owner.mail.letters(run)) == 2

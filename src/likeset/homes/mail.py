@@ -75,6 +75,8 @@ TRANSIENT: Final = (LedgerUnavailable, MailboxTrouble, HomeRestored, NotReady, O
 """Errors that may be over at the next attempt: the letter stays where it is."""
 CLOCKS_APART: Final = timedelta(hours=1)  # by which the clocks of this machine and of the mailbox may differ
 _MOST_A_DAY = 50  # terms that come from one consumer
+_MOST_REFUSED_LETTERS = 100  # of one writer in one run; further ones leave no row
+_MOST_DOCUMENTS = 10_000  # of one peer in one run
 
 _RUN_COLUMNS = ", ".join(column.name for column in dataclasses.fields(Run))
 _LETTER_COLUMNS = ", ".join(column.name for column in dataclasses.fields(StoredLetter))
@@ -213,6 +215,8 @@ class Mail:
             return
         if letter.header.number > self._next_number(run, peer):
             raise TryLater(f"run {run.name}: an earlier letter of {peer.name} has not come yet")
+        if self._count(run, peer.name, "post = 'letter' AND state = 'refused'") >= _MOST_REFUSED_LETTERS:
+            raise IllegalMessage(f"run {run.name}: too many letters of {peer.name} were refused")
         heard = self._opened(run, peer, letter, place)  # verifies the signature, once
         try:
             if (message := heard.message) is None:
@@ -526,7 +530,8 @@ class Mail:
         with self.home.deciding() as t:
             run = self.reload(run)
             handler = self.handlers[run.role]
-            if peer is None or run.is_over or not handler.hear_document(t, run, peer, post, document):
+            is_flood = peer is not None and self._count(run, peer, "post <> 'letter'") >= _MOST_DOCUMENTS
+            if peer is None or run.is_over or is_flood or not handler.hear_document(t, run, peer, post, document):
                 self._note_file(t, *place, state="refused")
                 return peer is not None and run.is_over
             # Only the last word of a kind counts; older ones leave no bytes.
@@ -1001,6 +1006,9 @@ class Mail:
 
     def _next_number(self, run: Run, peer: Peer, way: str = "in") -> int:
         return int(self._select("coalesce(max(number) + 1, 0)", run, "AND peer = ? AND way = ?", peer.name, way)[0][0])
+
+    def _count(self, run: Run, peer: str, which: str) -> int:
+        return int(self._select("count(*)", run, f"AND peer = ? AND way = 'in' AND {which}", peer)[0][0])
 
     def _letters(self, which: str, *values: object) -> list[StoredLetter]:
         with self.home.database.snapshot() as connection:
