@@ -15,6 +15,7 @@ from likeset.app.report import render
 from likeset.errors import BadDocument, BudgetExceeded, IllegalMessage, InvalidArgument, LikesetError
 from likeset.geometry.kernels import squared_mmd
 from likeset.homes.curator import Curator
+from likeset.homes.home import Home
 from likeset.homes.runs import Invitation, Run
 from likeset.privacy.events import View
 from likeset.protocol.party import CURATOR
@@ -94,6 +95,12 @@ class TestInviting:
     def test_without_a_curator_nobody_is_invited(self, market: Market) -> None:
         market.consumer.home.pins.revoke("curator", "it closed")
         refuses(market, InvalidArgument, "0 curators' cards are pinned here.*likeset card pin FILE --as curator")
+
+    def test_a_card_of_another_name_than_the_consumers_is_not_used(
+        self, market: Market, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Home, "name", "other")  # as home.yaml says now
+        refuses(market, InvalidArgument, f"is not the name on this home's card, which is {CONSUMER}", consumer="other")
 
     def test_a_new_card_ends_runs_under_the_old_one(self, market: Market) -> None:
         run = market.invite()

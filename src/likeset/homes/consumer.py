@@ -45,6 +45,9 @@ def named_cards(
     """The fingerprints of all parties of a run, by their names in the terms."""
     pinned = home.pins.pinned()
     by_name = {pin.card.name: pin for pin in pinned}
+    if home.card.name != home.name:
+        reason = f"is not the name on this home's card, which is {home.card.name}; see `likeset card make --new`"
+        raise InvalidArgument("consumer", home.name, reason)
     cards = {home.name: home.card.fingerprint}
     cards |= {owner: _pinned(by_name, "owner", owner, field="owners") for owner in owners}
     cards[CURATOR] = _only_curator(pinned) if curator is None else _pinned(by_name, "curator", curator)
