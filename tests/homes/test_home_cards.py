@@ -75,6 +75,16 @@ def test_consumer_and_own_curator_pin_each_others_new_cards(tmp_path: Path) -> N
         assert [pin.card for pin in outer.pins.pinned("curator")] == [inner.card]
 
 
+def test_a_new_card_under_another_name_leaves_no_old_one_pinned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_party(tmp_path / "clinic", name="clinic", roles=["consumer", "curator"]).close()
+    monkeypatch.setattr(Home, "name", "hospital")  # as home.yaml says now
+    with Home(tmp_path / "clinic") as outer, Home(tmp_path / "clinic" / "curator") as inner:
+        outer.make_card(by="Ada", new=True)
+        assert [pin.card for pin in inner.pins.pinned("consumer")] == [outer.card]
+
+
 @pytest.mark.parametrize("lost", [CARD_FILE, SECRET_FILE])
 def test_a_new_card_where_half_of_the_old_one_is_left(tmp_path: Path, lost: str) -> None:
     with made(tmp_path / "home", "consumer") as home:

@@ -21,7 +21,7 @@ from pydantic import AfterValidator, Field, model_validator
 from likeset import documents
 from likeset.arguments import checked_name, one_of
 from likeset.documents import Document
-from likeset.errors import HomeRestored, InvalidArgument, LikesetError
+from likeset.errors import BadDocument, HomeRestored, InvalidArgument, LikesetError
 from likeset.files import (
     PRIVATE_FILE,
     keep_private_bytes,
@@ -41,6 +41,7 @@ from likeset.trust.cards import (
     Role,
     SealingSecret,
     check_fingerprint,
+    read_card,
     typed,
 )
 
@@ -364,14 +365,16 @@ class Home:
                 if path.exists():
                     reason = "exists, and keys are never overwritten; if they were stolen or lost, add --new"
                     raise InvalidArgument("card", path, reason)
-        secret = CardSecret.generate(self.name)
+        secret, old = CardSecret.generate(self.name), ""
+        with suppress(BadDocument):  # lost
+            old = read_card(self.card_file).fingerprint
         self.note("card", "", state="own", name=secret.card.name, fingerprint=secret.card.fingerprint, by=by)
         before = self._set_card_aside() if new else ()
         secret.write(self.folder)
-        self._renew_own_pin(secret.card, by=by)
+        self._renew_own_pin(secret.card, old, by=by)
         return secret.card, before
 
-    def _renew_own_pin(self, card: Card, *, by: str) -> None:
+    def _renew_own_pin(self, card: Card, old: str, *, by: str) -> None:
         """Pin the new card in the other home of this organisation: a consumer's, or that of its own curator."""
         role: Role = "consumer"
         partner, place = self.own_curator, self.folder.absolute()
@@ -380,8 +383,9 @@ class Home:
                 return
             role, partner = "curator", place.parent
         with Home(partner, clock=self.clock) as other:
-            if other.pins.get(card.name) is not None:
-                other.pins.revoke(card.name, "it has a new card", by=by)
+            for pin in other.pins.pinned():
+                if pin.card.name == card.name or pin.card.fingerprint == old:  # home.yaml may have another name now
+                    other.pins.revoke(pin.card.fingerprint, "it has a new card", by=by)
             other.pins.pin(card, role, by=by)
 
     def _set_card_aside(self) -> tuple[Path, ...]:
