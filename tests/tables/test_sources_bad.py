@@ -331,6 +331,20 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path, name: str, write: 
                 source.fetch([199_999], ["a"])
 
 
+def test_an_arrow_file_that_changes_between_two_looks_at_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, decoded = tmp_path / "t.arrow", sources._ArrowPart.decoded
+    change_arrow(file)
+
+    def changed(*arguments: Any) -> Any:
+        os.utime(file, ns=(1, 1))
+        return decoded(*arguments)
+
+    with open_source(file) as source:
+        monkeypatch.setattr(sources._ArrowPart, "decoded", changed)
+        with pytest.raises(BadTable, match=CHANGED):
+            source.fetch([0], ["a"])
+
+
 def test_bad_frames() -> None:
     import pandas as pd  # type: ignore[import-untyped,unused-ignore]
     import polars as pl

@@ -537,6 +537,7 @@ class _FilePart(Part):
         try:
             for table in self.decoded(file, number, columns, rows):
                 count += table.num_rows
+                self.file.check(place)  # before a caller takes what it wants and leaves
                 yield table
         except (pa.ArrowException, OSError, ValueError, KeyError):
             count = -1
