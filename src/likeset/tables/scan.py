@@ -489,9 +489,10 @@ def pass_over(
     running = deque[tuple[int, Future[list[DrawnRows]]]]()
 
     def take() -> None:
-        rows, chosen = running.popleft()
+        rows, chosen = running[0]  # a fault stays the first one
         for keeper, kept in zip(keepers, chosen.result(), strict=True):
             keeper.add(kept)
+        running.popleft()
         if went_by is not None:
             went_by(rows)
 
