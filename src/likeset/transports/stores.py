@@ -186,10 +186,12 @@ def open_store(url: str, *, ambient: bool = True) -> Store:
         raise InvalidArgument(
             "mailbox", url, "has a password in it, and addresses are shown and logged; take it out and use a key"
         )
+    if parts.query or parts.fragment:
+        raise wrong
     if parts.scheme in ("file", "courier") and parts.hostname in (None, "localhost"):
         return (CourierStore if parts.scheme == "courier" else DirectoryStore)(_absolute(Path(path)))
     is_bucket = parts.scheme == "s3" and parts.username is None and port is None
-    if not (is_bucket or parts.scheme == "sftp") or not parts.hostname or parts.query or parts.fragment:
+    if not (is_bucket or parts.scheme == "sftp") or not parts.hostname:
         raise wrong
     if not ambient and not (parts.scheme == "sftp" and os.environ.get("LIKESET_SFTP_KEY")):
         reason = "is contacted only with a key for it, until words were compared: name one in LIKESET_SFTP_KEY (sftp)"

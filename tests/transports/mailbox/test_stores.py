@@ -119,6 +119,8 @@ def test_a_password_is_refused_before_anything_is_opened_and_is_not_shown(scheme
         "s3://key@bucket/letters",
         "s3://bucket/letters?endpoint=x",
         "file://server/share",
+        "file:///folder?x",
+        "courier:///folder#x",
         "",
     ],
 )
