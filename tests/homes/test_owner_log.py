@@ -136,3 +136,8 @@ def test_an_error_that_is_not_ours_is_logged_without_its_words(tmp_path: Path, m
         with pytest.raises(RuntimeError):
             owner.mail.hear(letter)
         assert [entry["reason"] for entry in logged(owner.home, "refused")] == ["RuntimeError"]
+
+
+def test_no_two_parties_have_one_file_in_an_export() -> None:
+    names = ["a", "a/b", "a:b", *("/" * 60 + end for end in "ab")]
+    assert len({review._file_name(name) for name in names}) == len(names)

@@ -837,13 +837,18 @@ def export(mail: Mail, name: str, folder: Path) -> list[Path]:
         version = run.digest.hex()[:12]
         files[f"{version}.terms"] = run.signed
         if run.acceptance:
-            files[f"{version}-{quote(run.party, safe='@')[:150]}.acceptance"] = run.acceptance
+            files[f"{version}-{_file_name(run.party)}.acceptance"] = run.acceptance
         for row in mail.letters(run):
             data = mail.data_of(row) if (row.way, row.state) == ("in", "heard") else None
             if data is not None and row.post == "acceptance":
-                files[f"{version}-{quote(row.peer, safe='@')[:150]}.acceptance"] = data
+                files[f"{version}-{_file_name(row.peer)}.acceptance"] = data
             elif data is not None and row.kind == RECEIPT:
-                files[f"{version}-{quote(row.peer, safe='@')[:150]}.receipt"] = data
+                files[f"{version}-{_file_name(row.peer)}.receipt"] = data
     for file, data in files.items():
         keep_private_bytes(folder / file, data)
     return [folder / file for file in files]
+
+
+def _file_name(party: str) -> str:
+    plain = quote(party, safe="@")
+    return plain if len(plain) <= 150 else hashlib.sha256(party.encode()).hexdigest()
