@@ -49,7 +49,7 @@ class Spool:
             self.directory = Path(tempfile.mkdtemp(prefix="likeset-"))
         except OSError as error:
             raise self._no_room(error) from None
-        self._end = weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
+        self._end = weakref.finalize(self, _remove, self.directory, os.getpid())
 
     def remove(self) -> None:
         self._end()
@@ -74,6 +74,12 @@ class Spool:
     def _no_room(self, error: OSError) -> BadTable:
         why = os.strerror(error.errno) if error.errno else "the disk refused it"
         return BadTable(self._table, _NO_ROOM.format(why=why))
+
+
+def _remove(directory: Path, process: int) -> None:
+    """Only by the process that made it: children of it end earlier."""
+    if os.getpid() == process:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _split_address(address: str, *, name: str) -> tuple[str, str, str]:
