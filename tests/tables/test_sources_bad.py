@@ -71,6 +71,7 @@ BAD_TEXTS: dict[str, tuple[bytes, str]] = {
     "quote in the middle": (b'a,b\n1,2\n%s" pipe,2\n4,5" pipe\n' % CANARY_BYTES, "line 3: a quotation mark stands in"),
     "lone carriage return": (b"a,b\n1,2\r3,%s,4\n" % CANARY_BYTES, "line 3: 3 fields where the header has 2"),
     "same name twice": (b"a,b,a\n1,2,3\n", "line 1, column 'a': columns 1 and 3 have the same name"),
+    "no header, few numbers": (b"61.5,nan,inf\n", "line 1: 3 of 3 names of columns are numbers"),
     "no header": (b"1,2.5,-3\n4,5,6\n", "line 1: 3 of 3 names of columns are numbers; put a line with the names"),
     "Parquet": (b"PAR1\0\0", "line 1: has a NUL byte; it is damaged"),
 }
@@ -343,6 +344,15 @@ def test_an_arrow_file_that_changes_between_two_looks_at_it(tmp_path: Path, monk
         monkeypatch.setattr(sources._ArrowPart, "decoded", changed)
         with pytest.raises(BadTable, match=CHANGED):
             source.fetch([0], ["a"])
+
+
+def test_a_child_that_ends_leaves_the_copy_to_its_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    with open_source(f"sql:FROM '{tmp_path / 't.csv'}'") as source:
+        process = os.getpid()
+        monkeypatch.setattr(os, "getpid", lambda: process + 1)  # what a forked child would see
+        source.close()
+        assert source.fetch([0], ["a"]).num_rows == 1
 
 
 def test_bad_frames() -> None:

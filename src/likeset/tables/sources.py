@@ -464,7 +464,8 @@ def _header(chunk: bytes, *, table: str) -> tuple[list[str], str, int, int]:
         (names,) = csv.reader([header.decode()], delimiter=delimiter, strict=True)
     except (csv.Error, ValueError):
         raise BadTable(table, "the header cannot be read", place=f"line {line}") from None
-    numbers = sum(re.match(NUMBER, name.strip().replace(",", ".")) is not None for name in names)
+    number = re.compile(rf"{NUMBER}|^[+-]?(nan|inf(inity)?)$", re.IGNORECASE)
+    numbers = sum(number.match(name.strip().replace(",", ".")) is not None for name in names)
     if 2 * numbers > len(names):  # without a header, messages would show the first record
         reason = f"{numbers} of {len(names)} names of columns are numbers; put a line with the names first"
         raise BadTable(table, reason, place=f"line {line}")
