@@ -85,6 +85,14 @@ def test_a_new_card_under_another_name_leaves_no_old_one_pinned(
         assert [pin.card for pin in inner.pins.pinned("consumer")] == [outer.card]
 
 
+def test_a_name_that_no_card_may_have_is_found_in_the_settings(tmp_path: Path) -> None:
+    made(tmp_path / "home", name="clinic").close()
+    file = tmp_path / "home" / "home.yaml"
+    file.write_text(file.read_text().replace("name: clinic", "name: the clinic"))
+    with Home(tmp_path / "home") as home, pytest.raises(BadDocument, match="line 3: name"):
+        _ = home.settings
+
+
 @pytest.mark.parametrize("lost", [CARD_FILE, SECRET_FILE])
 def test_a_new_card_where_half_of_the_old_one_is_left(tmp_path: Path, lost: str) -> None:
     with made(tmp_path / "home", "consumer") as home:

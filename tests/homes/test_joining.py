@@ -125,6 +125,14 @@ def test_no_name_in_an_invitation_leads_to_another_folder(market: Market) -> Non
         Invitation.from_bytes(hostile.to_bytes())
 
 
+def test_an_invitation_has_one_form(market: Market) -> None:
+    honest = market.invite(role="curator", rules=None)
+    twice = honest.text.replace('"role":', '"role":"owner","role":')
+    dishonest = signed_anew(honest, market.clinic, text=twice, by_curator=b"")
+    with pytest.raises(BadDocument, match="canonical form"):
+        Invitation.from_bytes(dishonest.to_bytes())
+
+
 def test_reply_from_someone_else(market: Market) -> None:
     """Whoever saw the invitation can answer it under the owner's name; the words tell the two replies apart."""
     invitation = market.invite()

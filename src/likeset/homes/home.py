@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 from urllib.parse import unquote, urlsplit
@@ -200,12 +200,15 @@ class Notify(Document):
     command: tuple[str, ...] = ()  # a program and its arguments; reads the event as JSON from standard input
 
 
+PartyName = Annotated[str, AfterValidator(partial(checked_name, "name"))]
+
+
 class Settings(Document):
     """``home.yaml``."""
 
     likeset: Literal["home"] = "home"
     version: Literal[1] = 1
-    name: str  # of the party, on its card and in terms
+    name: PartyName  # on its card and in terms
     roles: tuple[Role, ...] = Field(min_length=1)  # what this home does in runs
     mailboxes: tuple[MailboxAddress, ...] = ()  # addresses where letters come and go
     patience_hours: _Hours = 72.0  # how long a curator, or a party of a split run, waits for an owner's answer

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, Self
 
@@ -25,7 +25,7 @@ from likeset.arguments import checked_name
 from likeset.documents import Document
 from likeset.errors import BadDocument, InvalidArgument, PostTrouble
 from likeset.files import keep_private_bytes, make_private_folder
-from likeset.homes.home import Home, MailboxAddress, make_home, stamp
+from likeset.homes.home import Home, MailboxAddress, PartyName, make_home, stamp
 from likeset.homes.policy import NO_RULES, Policy, policy_changes, starting_text
 from likeset.homes.runs import MUST_BE_PINNED
 from likeset.tables.schema import Schema
@@ -76,14 +76,13 @@ def _checked_time(text: str) -> str:
     return text
 
 
-_Name = Annotated[str, AfterValidator(partial(checked_name, "name"))]
 _Time = Annotated[str, AfterValidator(_checked_time)]
 
 
 class Proposal(Document):
     likeset: Literal["invite"] = "invite"
     version: Literal[1] = 1
-    name: _Name  # of the party that is invited
+    name: PartyName  # of the party that is invited
     role: JoiningRole  # that it is to have
     mailbox: MailboxAddress  # where letters and the reply come and go
     reply_to: Annotated[str, Field(pattern=r"^[a-z2-7]{32}$")]  # the folder of the mailbox for the reply; random
@@ -159,10 +158,13 @@ class Invitation(Signed):
     @cached_property
     def proposal(self) -> Proposal:
         try:
-            return Proposal.model_validate_json(self.text)
+            proposal = Proposal.model_validate_json(self.text)
         except ValidationError as error:
             places = ", ".join(sorted({".".join(map(str, one["loc"])) for one in error.errors()}))
             raise BadDocument("invitation", f"cannot be used ({places})") from None
+        if _canonical(proposal) != self.text:
+            raise BadDocument("invitation", "is not in its canonical form")
+        return proposal
 
     @property
     def digest(self) -> bytes:
