@@ -3,6 +3,7 @@
 import io
 import itertools
 import os
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -348,10 +349,12 @@ def test_an_arrow_file_that_changes_between_two_looks_at_it(tmp_path: Path, monk
 
 def test_a_child_that_ends_leaves_the_copy_to_its_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "t.csv").write_text("a\n1\n")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with open_source(f"sql:FROM '{tmp_path / 't.csv'}'") as source:
         process = os.getpid()
-        monkeypatch.setattr(os, "getpid", lambda: process + 1)  # what a forked child would see
-        source.close()
+        with monkeypatch.context() as child:
+            child.setattr(os, "getpid", lambda: process + 1)  # what a forked child would see
+            source.close()
         assert source.fetch([0], ["a"]).num_rows == 1
 
 
