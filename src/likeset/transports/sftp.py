@@ -8,6 +8,7 @@ import stat
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -18,6 +19,7 @@ from paramiko.sftp import CMD_EXTENDED
 from likeset.errors import MailboxTrouble, PostTrouble
 from likeset.transports.stores import (
     GONE,
+    MOST_LOOKED_AT,
     NO_FILE,
     Listing,
     Store,
@@ -25,6 +27,7 @@ from likeset.transports.stores import (
     bounded_bytes,
     bounded_listing,
     is_file_name,
+    is_left_behind,
     modes_under,
     partial_name,
 )
@@ -78,6 +81,7 @@ class SftpStore(Store):
         self._seconds = seconds
         self._client: paramiko.SSHClient | None = None
         self._files: paramiko.SFTPClient | None = None
+        self._tidied: set[str] = set()
 
     @property
     def address(self) -> str:
@@ -174,6 +178,11 @@ class SftpStore(Store):
     def _put(self, files: paramiko.SFTPClient, folder: str, name: str, data: bytes) -> None:
         folder_mode, file_mode = modes_under(files.stat(self._mailbox).st_mode or 0)
         self._make(files, self._path(folder), folder_mode)
+        if folder not in self._tidied:
+            for entry in list(islice(files.listdir_iter(self._path(folder), read_aheads=1), MOST_LOOKED_AT)):
+                if is_left_behind(entry.filename, entry.st_mtime):
+                    self._unlink(files, self._path(folder, entry.filename))
+            self._tidied.add(folder)
         partial = self._path(folder, partial_name(name))
         try:
             with files.open(partial, "wx") as file:

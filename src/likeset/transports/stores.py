@@ -7,6 +7,7 @@ import os
 import re
 import secrets
 import stat
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,9 +21,12 @@ from likeset.errors import InvalidArgument, MailboxTrouble, PostTrouble, missing
 MOST_LISTED = 10_000
 """The largest number of files in a listing: the first names, so that everybody sees the same ones."""
 
-_MOST_LOOKED_AT = 100_000  # entries of one listing, whatever they are
+MOST_LOOKED_AT = 100_000  # entries of one listing, whatever they are
 _FOLDER = re.compile(r"[a-z2-7]{32}")
 _NAME = re.compile(r"[0-9a-f]{64}")
+_PARTIAL_NAME = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{8}")
+PARTIAL_SECONDS = 3600.0
+"""After this time the writer of an unfinished file counts as killed, and the next writer removes the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +137,11 @@ def partial_name(name: str) -> str:
     return f".{name}.{secrets.token_hex(4)}"
 
 
+def is_left_behind(name: str, written: float | None) -> bool:
+    """Whether a file is unfinished and its writer was killed: names are never used again."""
+    return _PARTIAL_NAME.fullmatch(name) is not None and (written or 0.0) < time.time() - PARTIAL_SECONDS
+
+
 def is_folder_name(name: str) -> bool:
     return _FOLDER.fullmatch(name) is not None
 
@@ -146,7 +155,7 @@ def _check_place(folder: str, name: str | None = None) -> None:
 
 def bounded_listing(entries: Iterable[StoredFile | None]) -> Listing:
     """A listing in order, with an end even if the place has none; None is an entry that is no file of a mailbox."""
-    files = (entry for entry in islice(entries, _MOST_LOOKED_AT) if entry is not None)
+    files = (entry for entry in islice(entries, MOST_LOOKED_AT) if entry is not None)
     return heapq.nsmallest(MOST_LISTED, files, key=lambda file: file.name)
 
 
@@ -228,6 +237,7 @@ class DirectoryStore(Store):
 
     def __init__(self, mailbox: Path) -> None:
         self._mailbox = mailbox
+        self._tidied: set[str] = set()
 
     @property
     def address(self) -> str:
@@ -256,6 +266,12 @@ class DirectoryStore(Store):
             if directory is None:
                 raise PostTrouble(self.address, GONE)
             _set_mode(directory, folder_mode)
+            if folder not in self._tidied:
+                with os.scandir(directory) as entries, contextlib.suppress(FileNotFoundError):
+                    for entry in entries:
+                        if is_left_behind(entry.name, entry.stat(follow_symlinks=False).st_mtime):
+                            os.unlink(entry.name, dir_fd=directory)
+                self._tidied.add(folder)
             _write_whole(directory, name, data, mode=file_mode)
 
     def _remove(self, folder: str, name: str) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import socket
 import stat
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -91,14 +92,20 @@ def test_a_folder_of_somebody_else_is_trouble_with_that_folder_only(
         open_store(str(tmp_path)).list(PAIR)
 
 
-def test_what_a_killed_writer_began_is_not_listed(tmp_path: Path, ssh: SshServer) -> None:
+def test_what_a_killed_writer_began_is_not_listed_and_goes_when_it_is_old(tmp_path: Path, ssh: SshServer) -> None:
     for address, mailbox in ((str(tmp_path), tmp_path), (ssh.address, ssh.mailbox)):
         folder = mailbox / PAIR
         folder.mkdir(exist_ok=True)
-        (folder / f".{NAME}.01234567").write_bytes(b"a let")
+        partial = folder / f".{NAME}.01234567"
+        partial.write_bytes(b"a let")
         assert open_store(address).list(PAIR) == []
         open_store(address).write(PAIR, NAME, DATA)
         assert [file.name for file in open_store(address).list(PAIR)] == [NAME]
+        assert partial.exists()  # somebody may be writing it
+        old = time.time() - stores.PARTIAL_SECONDS - 60
+        os.utime(partial, (old, old))
+        open_store(address).write(PAIR, NAME, DATA)
+        assert [path.name for path in folder.iterdir()] == [NAME]
         open_store(address).remove(PAIR, NAME)
 
 
