@@ -1,7 +1,9 @@
 """What strangers, other sites and other programs could send to a console: refused, and the home's log is unchanged."""
 
+import fcntl
 import http.client
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,6 +22,7 @@ from likeset.app.console import owner, server
 from likeset.app.console.home import home_console, home_site
 from likeset.app.console.server import Links, Listen, application, new_link
 from likeset.errors import InvalidArgument
+from likeset.files import keep_private_bytes
 from likeset.homes.owner import Owner, open_owner
 
 MARKUP = '"><script>alert(1)</script><img src=x onerror=alert(1)>{{7*7}}\x1b[31m\u202e'
@@ -297,6 +300,21 @@ def test_links_belong_to_a_console_that_runs(folder: Path) -> None:
             pass
     with pytest.raises(InvalidArgument, match="no console of this home is running"):
         new_link(folder)
+
+
+def test_a_console_starts_while_somebody_asks_for_its_address(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asking: list[threading.Timer] = []
+
+    def keep(path: Path, data: bytes) -> None:
+        keep_private_bytes(path, data)
+        asked = path.open("rb")
+        fcntl.flock(asked, fcntl.LOCK_SH)
+        asking.append(threading.Timer(0.1, asked.close))
+        asking[0].start()
+
+    monkeypatch.setattr("likeset.app.console.server.keep_private_bytes", keep)
+    with Links(folder).valid_at(ADDRESS):
+        asking[0].join()
 
 
 # ---- with real connections

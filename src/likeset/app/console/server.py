@@ -455,7 +455,7 @@ class Links:
             left.unlink(missing_ok=True)
         keep_private_bytes(self._running, address.encode("ascii"))
         with self._running.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # `likeset up` runs once for each home
+            fcntl.flock(file, fcntl.LOCK_EX)  # `likeset up` runs once for each home; who reads it holds it for a moment
             yield
 
     def address(self) -> str:
