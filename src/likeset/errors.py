@@ -96,13 +96,14 @@ class DecidedMeanwhile(LikesetError):
 
     Attributes:
         what: the run or the file.
-        last_word: the last decision, its author and its time; empty if other terms arrived.
+        last_word: the last decision, its author and its time.
     """
 
     def __init__(self, what: str, last_word: str) -> None:
         self.what, self.last_word = harmless(what, most=128), harmless(last_word, most=300)
-        since = f"was {self.last_word}" if last_word else "changed"
-        super().__init__(f"{self.what} {since} while you looked at it; nothing was written: look at it again")
+        super().__init__(
+            f"{self.what} was {self.last_word} while you looked at it; nothing was written: look at it again"
+        )
 
 
 class BudgetExceeded(LikesetError):

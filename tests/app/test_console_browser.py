@@ -214,7 +214,7 @@ def _one_is_approved(page: Page, homes: Homes) -> None:
     def receipt_came() -> bool:
         homes.others_look()
         with open_owner(homes.steward) as node:
-            return homes.is_done(run) and node.mail.receipt(node.latest(run.name)) is not None
+            return homes.is_done(run) and node.mail.receipt(node.run(run.name)) is not None
 
     waited(receipt_came)
 

@@ -272,7 +272,7 @@ class TestDeciding:
         (offer,) = [row for row in owner.mail.letters(outside.run) if row.kind == "offer"]
         assert claimed or offer.state == "withheld"
         assert "offer" not in [row.kind for row in owner.mail.claim(outside.run)]
-        assert review.rows_left(review.out_rows(owner, "run-1")) == (TERMS.rows_per_owner if claimed else 0)
+        assert review.rows_left(review.out_rows(owner, owner.run("run-1"))) == (TERMS.rows_per_owner if claimed else 0)
         assert rows_left(owner) == TERMS.rows_per_owner  # charged all the same
 
     def test_an_approval_withdrawn_while_the_reply_is_made(

@@ -230,7 +230,7 @@ def test_where_several_data_sets_fit_somebody_must_say_which(owner: Owner, tmp_p
     assert "name one with --data" in owner.judge(run).reasons[0]
     assert invite(owner, run).state == "invited"
     assert owner.approve("run-1", run.digest, by="Ada", data="newer").accepted
-    assert owner.mail.consider(owner.latest("run-1")).state == "accepted"
+    assert owner.mail.consider(owner.run("run-1")).state == "accepted"
     assert "does not have" in owner.judge(run, data="nosuch").reasons[0]
 
 

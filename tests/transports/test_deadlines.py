@@ -31,8 +31,8 @@ def set_clock(network: Network, name: str, *, ahead: timedelta = timedelta()) ->
 def in_inbox(network: Network, name: str) -> tuple[list[str], str]:
     """The runs that wait for a decision, and the status of the only run there is."""
     owner = network.owner(name)
-    waiting = [run.name for run in review.inbox(owner)]
-    (document,) = (review.inbox_run(owner, run) for run in review.inbox(owner, every=True))
+    waiting = [run.name for run in owner.waiting()]
+    (document,) = (review.inbox_run(owner, run) for run in owner.runs())
     return waiting, document["status"]
 
 
@@ -42,7 +42,7 @@ class TestClosed:
         network.settle()
         owner = network.owner("b")
         assert in_inbox(network, "b") == (["run-1"], "waiting")
-        assert review.inbox_run(owner, owner.latest("run-1"))["answer_by"] == ANSWER_BY.isoformat()
+        assert review.inbox_run(owner, owner.run("run-1"))["answer_by"] == ANSWER_BY.isoformat()
         assert network.consumer.progress(run).answer_by == ANSWER_BY
         network.clock.now = ANSWER_BY
         with pytest.raises(InvalidArgument, match="is closed: your deadline passed, 2029-03-15 12:00 UTC; this"):
@@ -50,10 +50,10 @@ class TestClosed:
         assert in_inbox(network, "b") == ([], "closed: your deadline passed")
         network.settle()
         assert network.consumer.progress(run).done
-        assert owner.latest("run-1").state == "expired"
+        assert owner.run("run-1").state == "expired"
         with pytest.raises(InvalidArgument, match=r"is closed: your deadline passed$"):
             owner.approve("run-1", AGREED.digest, by="Ada")
-        assert review.open_decisions(owner, owner.latest("run-1")) == ()
+        assert review.open_decisions(owner, owner.run("run-1")) == ()
         assert network.consumer.progress(run).unanswered == {"b": "no answer"}
 
     def test_a_cancelled_run_stays_open_for_the_receipt_of_rows_that_left(self, network: Network) -> None:
@@ -62,7 +62,7 @@ class TestClosed:
         network.consumer.cancel(network.consumer.run(run.name))
         network.turn(CONSUMER, "a", "b")
         assert in_inbox(network, "a") == ([], "rows left")
-        assert network.owner("a").latest("run-1").state == "answered"
+        assert network.owner("a").run("run-1").state == "answered"
         assert in_inbox(network, "b") == ([], "closed: the consumer cancelled before any offer")
 
 

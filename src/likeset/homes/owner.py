@@ -296,33 +296,29 @@ class Owner(RoleHandler):
             return [f"several data sets have the schema of the terms ({names}): name one with --data"]
         return fitting[0].misfits(terms)
 
-    # Runs by name: their terms may have several versions, of which one can begin.
+    # Runs: their names are those of charges, so each stands for one run.
 
-    def versions(self, name: str) -> list[Run]:
+    def run(self, name: str) -> Run:
         found = self.mail.runs(name=name, role="owner")
         if not found:
             raise InvalidArgument("RUN", name, "is not known here; see `likeset owner inbox --all`")
-        return found
+        return found[0]
 
-    def latest(self, name: str) -> Run:
-        return self.versions(name)[-1]
-
-    def decided_run(self, name: str) -> Run | None:
-        return next((run for run in reversed(self.versions(name)) if run.decided == "approved"), None)
+    def runs(self) -> list[Run]:
+        return self.mail.runs(role="owner")
 
     def has_begun(self, name: str) -> bool:
         return has_begun(self.ledger, name)
 
-    def mark(self, name: str) -> str:
-        """A digest of a run's terms and decisions; with it, a person's decision refers to the state that was shown."""
+    def mark(self, run: Run) -> str:
+        """A digest of what was decided; with it, a person's decision refers to the state that was shown."""
         # No other states: the process at the mailbox changes them without a person.
-        words = [[run.digest.hex(), run.decided, run.decided_at, run.is_withdrawn] for run in self.versions(name)]
+        words = [run.digest.hex(), run.decided, run.decided_at, run.is_withdrawn]
         return hashlib.sha256(json.dumps(words).encode()).hexdigest()[:16]
 
     def waiting(self) -> list[Run]:
-        """The latest terms of runs that can still be decided: undecided, not over, and in time."""
-        latest = {run.name: run for run in self.mail.runs(role="owner")}
-        return [run for run in latest.values() if not run.decided and not self.closed_because(run)]
+        """Runs that can still be decided: undecided, not over, and in time."""
+        return [run for run in self.runs() if not run.decided and not self.closed_because(run)]
 
     def closed_because(self, run: Run) -> str:
         """Why a run is closed to a decision of this owner, in words that tell nothing about others; empty if not."""
@@ -331,12 +327,7 @@ class Owner(RoleHandler):
         is_late = run.state in DECIDABLE and run.state != "accepted" and self.now() >= run.deadline
         return CLOSED[Ending.TERMS_EXPIRED if self.now() >= run.end else Ending.DEADLINE_PASSED] if is_late else ""
 
-    def ended_because(self, name: str) -> str:
-        begun = self.decided_run(name) if self.has_begun(name) else None
-        ended = [self._ended_under(run) for run in ([begun] if begun else self.versions(name))]
-        return ended[-1] if all(ended) else ""
-
-    def _ended_under(self, run: Run) -> str:
+    def ended_because(self, run: Run) -> str:
         terms = run.readable
         known = {} if terms is None else {role: terms.cards[name] for role, name in must_know(terms, self.name).items()}
         given_up = (role for role, card in known.items() if self.home.pins.is_given_up(card))
@@ -346,8 +337,8 @@ class Owner(RoleHandler):
 
     def admit(self, terms: Terms, *, by_steward: bool) -> None:
         name = f"run {terms.run}, terms {terms.digest}"
-        if self.has_begun(terms.run):
-            raise IllegalMessage(f"{name}: the run has begun under other terms")
+        if self.mail.runs(name=terms.run, role="owner"):
+            raise IllegalMessage(f"{name}: a run of this name is known here under other terms; it needs another name")
         if not by_steward and (against := plainly_against(self.policy, terms, self.now())):
             raise IllegalMessage(f"{name}: {'; '.join(against)}")
 
@@ -366,37 +357,24 @@ class Owner(RoleHandler):
         if not run.decided:
             if policy.manual_approval:
                 return "waiting", ""
-            if not self._may_replace(run):
-                return "invited", "other terms of a run of this name are approved or newer"
             self.approve(run.name, run.terms.digest, by=POLICY_FILE)
         return "accepted", ""
-
-    def _may_replace(self, run: Run) -> bool:
-        """Whether owner.yaml alone may approve: only newer terms of the same consumer replace approved ones.
-
-        Otherwise two versions would replace each other for ever, or one consumer would end the run of another.
-        """
-        versions = [other for other in self.versions(run.name) if other.readable is not None]
-        mine = [other for other in versions if _same_consumer(other, run)]
-        is_taken = any(other.decided == "approved" for other in versions if not _same_consumer(other, run))
-        return mine[-1].digest == run.digest and not is_taken
 
     # Decisions.
 
     def approve(self, name: str, digest: str, *, by: str, data: str = "", seen: str | None = None) -> Verdict:
-        """Approve these very terms, if the policy allows them; other terms of the same run are approved no longer."""
+        """Approve these very terms, if the policy allows them."""
         self.home.check_running()
-        run = self._version(name, digest)
+        run = self.run(name)
+        if run.digest.hex() != digest:
+            raise IllegalMessage(f"run {name}: these terms never came here")
         self._check_decidable(run, seen)
         judged = self.judge(run.terms, data=data, policy=self.put_policy_in_force())
         if judged.accepted:
             chosen = data or self.registry.for_terms(run.terms)[0].name
             with self.home.deciding() as t:
-                run = self._version(name, digest)
+                run = self.mail.reload(run)
                 self._check_decidable(run, seen)
-                for other in self.versions(name):
-                    if other.digest != run.digest and other.decided == "approved":
-                        self.mail.change(t, other, state="refused", decided="", detail="other terms were approved")
                 t.append("approved", name, {"digest": digest, "by": by, "data": chosen})
                 state = "waiting" if run.state == "refused" else run.state
                 changes = {"decided": "approved", "decided_by": by, "decided_at": stamp(self.now()), "data": chosen}
@@ -404,11 +382,11 @@ class Owner(RoleHandler):
         return judged
 
     def deny(self, name: str, *, by: str, reason: str, seen: str | None = None) -> None:
-        """Deny the latest terms of a run; the other side hears only that this owner abstains."""
+        """Deny a run; the other side hears only that this owner abstains."""
         self.home.make_room()
         self.home.check_running()
         with self.home.deciding() as t:
-            run = self.latest(name)
+            run = self.run(name)
             self._check_decidable(run, seen)
             t.append("denied", name, {"digest": run.digest.hex(), "by": by, "reason": reason})
             changes = {"decided": "denied", "decided_by": by, "decided_at": stamp(self.now()), "reason": reason}
@@ -419,49 +397,40 @@ class Owner(RoleHandler):
         self.home.make_room()
         self.home.check_running()
         with self.home.deciding() as t:
-            self._check_seen(name, seen)
-            if any(run.is_withdrawn for run in self.versions(name)):
+            run = self.run(name)
+            self._check_seen(run, seen)
+            if run.is_withdrawn:
                 return
-            if reason := self.ended_because(name):
+            if reason := self.ended_because(run):
                 raise InvalidArgument("RUN", name, f"is closed: {reason}; there is nothing to withdraw from")
             t.append("withdrawn", name, {"by": by})
-            for run in self.versions(name):
-                if not run.is_over:
-                    self.mail.withhold(t, run)
-                    words = f"{Ending.WITHDRAWN}: by {by}"
-                    self.mail.change(t, run, state="cancelled", detail=words, decided_at=stamp(self.now()))
-                    if run.readable is not None:
-                        self.mail.write_document(t, run, acknowledging_party(run.terms), PARTICIPATION, b"abstains")
-                        self.mail.write_document(t, run, run.terms.consumer, PARTICIPATION, b"abstains")
+            self.mail.withhold(t, run)
+            words = f"{Ending.WITHDRAWN}: by {by}"
+            self.mail.change(t, run, state="cancelled", detail=words, decided_at=stamp(self.now()))
+            if run.readable is not None:
+                self.mail.write_document(t, run, acknowledging_party(run.terms), PARTICIPATION, b"abstains")
+                self.mail.write_document(t, run, run.terms.consumer, PARTICIPATION, b"abstains")
 
     def note_review(self, run: Run, *, by: str) -> None:
         with self.home.deciding() as t:
             t.append("reviewed", run.name, {"digest": run.digest.hex(), "by": by})
-            for other in self.versions(run.name):
-                self.mail.change(t, other, reviewed=int(other.digest == run.digest))
-
-    def _version(self, name: str, digest: str) -> Run:
-        for run in self.versions(name):
-            if run.digest.hex() == digest:
-                return run
-        raise IllegalMessage(f"run {name}: these terms never came here")
+            self.mail.change(t, run, reviewed=1)
 
     def _check_decidable(self, run: Run, seen: str | None) -> None:
-        self._check_seen(run.name, seen)
-        withdrawn = next((other for other in self.versions(run.name) if other.is_withdrawn), run)
-        if reason := self.closed_because(withdrawn):
+        self._check_seen(run, seen)
+        if reason := self.closed_because(run):
             by_clock = f", {run.deadline:%Y-%m-%d %H:%M} UTC; this machine's clock says {clock_words(self.now())}"
-            raise InvalidArgument("RUN", run.name, f"is closed: {reason}{'' if withdrawn.is_over else by_clock}")
-        if any(other.stopped_because for other in self.versions(run.name)):
+            raise InvalidArgument("RUN", run.name, f"is closed: {reason}{'' if run.is_over else by_clock}")
+        if run.stopped_because:
             reason = "did not continue here, which is final: withdraw, and ask the consumer for a new run"
             raise InvalidArgument("RUN", run.name, reason)
         if self.has_begun(run.name):
             raise InvalidArgument("RUN", run.name, "has begun; end it with `likeset owner withdraw`")
 
-    def _check_seen(self, name: str, seen: str | None) -> None:
-        if seen is not None and seen != self.mark(name):
-            last = max(self.versions(name), key=lambda run: run.decided_at)
-            raise DecidedMeanwhile(name, f"{last.decided or last.state} by {last.decided_by} at {last.decided_at}")
+    def _check_seen(self, run: Run, seen: str | None) -> None:
+        if seen is not None and seen != self.mark(run):
+            what = f"{run.decided or run.state} by {run.decided_by} at {run.decided_at}"
+            raise DecidedMeanwhile(run.name, what)
 
     # Answering.
 
@@ -562,10 +531,6 @@ class Owner(RoleHandler):
                 self.mail.end(run, "expired", Ending.DEADLINE_PASSED)
             else:
                 self.mail.consider(run)
-
-
-def _same_consumer(one: Run, other: Run) -> bool:
-    return one.terms.cards[one.terms.consumer] == other.terms.cards[other.terms.consumer]
 
 
 def open_owner(folder: Path, **options: Any) -> Owner:

@@ -110,8 +110,8 @@ def _kinds(schema: Schema) -> dict[str, str]:
 
 
 def _used_by(owner: Owner, name: str) -> list[str]:
-    now, runs = owner.now().timestamp(), owner.mail.runs(role="owner")
-    used = (run for run in runs if (run.decided, run.data) == ("approved", name) and not run.is_over)
+    now = owner.now().timestamp()
+    used = (run for run in owner.runs() if (run.decided, run.data) == ("approved", name) and not run.is_over)
     return [run.name for run in used if run.ends > now]
 
 
@@ -126,16 +126,9 @@ _BECAME = {
 }
 
 
-def inbox(owner: Owner, *, every: bool = False) -> list[Run]:
-    if not every:
-        return owner.waiting()
-    return list({run.name: run for run in owner.mail.runs(role="owner")}.values())
-
-
-def add_terms(owner: Owner, invitation: Invitation) -> tuple[Run, bool]:
-    """Put terms that came by another way into the inbox: the run, and whether it was known already."""
-    is_known = owner.mail.run(invitation.digest, owner.name) is not None
-    return owner.mail.consider(owner.mail.invited(invitation.signed.to_bytes(), by_steward=True)), is_known
+def add_terms(owner: Owner, invitation: Invitation) -> Run:
+    """Put terms that came by another way into the inbox."""
+    return owner.mail.consider(owner.mail.invited(invitation.signed.to_bytes(), by_steward=True))
 
 
 def inbox_run(owner: Owner, run: Run) -> dict[str, Any]:
@@ -167,12 +160,12 @@ def status_of(
     owner: Owner, run: Run, *, asking: Sequence[AskingCard] | None = None, verdict: Verdict | None = None
 ) -> str:
     """Where a run stands, in a word or two; ``asking`` and ``verdict`` if they are known already."""
-    versions, has_begun = owner.versions(run.name), owner.has_begun(run.name)
-    if any(version.is_withdrawn for version in versions):
+    has_begun = owner.has_begun(run.name)
+    if run.is_withdrawn:
         return f"closed: {CLOSED[Ending.WITHDRAWN]}"
     if run.decided == "denied":
         return "denied"
-    has_left = has_begun and rows_left(out_rows(owner, run.name)) > 0
+    has_left = has_begun and rows_left(out_rows(owner, run)) > 0
     if not has_left and (closed := owner.closed_because(run)):
         return f"closed: {closed}"
     terms = run.readable
@@ -187,15 +180,11 @@ def status_of(
         return "rows left" if has_left else "began"
     if run.decided:
         return "approved" if owner.now() < run.deadline else "approved, but nothing came by the deadline"
-    if not (verdict or owner.judge(terms)).accepted:
-        return "owner.yaml refuses it"
-    return "changed after a decision, waiting" if any(version.decided for version in versions) else "waiting"
+    return "waiting" if (verdict or owner.judge(terms)).accepted else "owner.yaml refuses it"
 
 
 def open_decisions(owner: Owner, run: Run) -> tuple[Choice, ...]:
-    if all(version.is_over for version in owner.versions(run.name)) or owner.latest(run.name).is_withdrawn:
-        return ()
-    if run.decided == "approved" and owner.ended_because(run.name):
+    if run.is_over or (run.decided == "approved" and owner.ended_because(run)):
         return ()
     if owner.has_begun(run.name) or run.stopped_because:
         return ("withdraw",)
@@ -205,28 +194,25 @@ def open_decisions(owner: Owner, run: Run) -> tuple[Choice, ...]:
     return choices.get(run.decided, ("approve", "deny"))
 
 
-def last_word(owner: Owner, name: str) -> str:
+def last_word(run: Run) -> str:
     """The last decision about a run: what, by whom and when; empty before."""
-    decided = [run for run in owner.versions(name) if run.decided or run.is_withdrawn]
-    if not decided:
+    if not (run.decided or run.is_withdrawn):
         return ""
-    last = max(decided, key=lambda run: run.decided_at)
-    what = last.detail.replace(":", "", 1) if last.is_withdrawn else f"{last.decided} by {last.decided_by}"
-    reason = f": {last.reason}" if last.reason and not last.is_withdrawn else ""
-    return f"{what} at {last.decided_at[:16].replace('T', ' ')} (UTC){reason}"
+    what = run.detail.replace(":", "", 1) if run.is_withdrawn else f"{run.decided} by {run.decided_by}"
+    reason = f": {run.reason}" if run.reason and not run.is_withdrawn else ""
+    return f"{what} at {run.decided_at[:16].replace('T', ' ')} (UTC){reason}"
 
 
 def past_runs(owner: Owner, terms: Terms) -> list[dict[str, Any]]:
-    latest = {run.name: run for run in owner.mail.runs(role="owner") if run.consumer == terms.consumer}
     past = [
         {
             "run": run.name,
             "what": "withdrawn" if run.is_withdrawn else run.decided or "not decided",
             "at": run.decided_at or run.at,
-            "rows": rows_left(out_rows(owner, run.name)),
+            "rows": rows_left(out_rows(owner, run)),
         }
-        for run in latest.values()
-        if run.name != terms.run
+        for run in owner.runs()
+        if run.consumer == terms.consumer and run.name != terms.run
     ]
     return sorted(past, key=lambda run: str(run["at"]), reverse=True)
 
@@ -312,9 +298,8 @@ def _entry_document(entry: Entry) -> dict[str, Any]:
 # What left.
 
 
-def out_rows(owner: Owner, name: str) -> list[StoredLetter]:
-    rows = (row for run in owner.versions(name) for row in owner.mail.letters(run))
-    return [row for row in rows if (row.way, row.post) == ("out", "letter")]
+def out_rows(owner: Owner, run: Run) -> list[StoredLetter]:
+    return [row for row in owner.mail.letters(run) if (row.way, row.post) == ("out", "letter")]
 
 
 def is_sent(row: StoredLetter) -> bool:
@@ -360,13 +345,11 @@ class OutLetter:
 
 def letters_out(owner: Owner, name: str) -> list[OutLetter]:
     """All letters of this owner in a run, oldest first: sent, waiting to be posted, or held back."""
-    letters, rows = [], out_rows(owner, name)
-    for run in owner.versions(name) if rows else ():
-        receipt, stored = owner.mail.receipt(run), _stored_messages(owner, run)
-        named = frozenset() if receipt is None else frozenset(receipt.letters)
-        mine = (row for row in rows if row.digest == run.digest)
-        letters += [OutLetter(name, row, row.letter in named, stored.get(row.content)) for row in mine]
-    return letters
+    run = owner.run(name)
+    receipt, rows = owner.mail.receipt(run), out_rows(owner, run)
+    stored = _stored_messages(owner, run) if rows else {}
+    named = frozenset() if receipt is None else frozenset(receipt.letters)
+    return [OutLetter(name, row, row.letter in named, stored.get(row.content)) for row in rows]
 
 
 def _stored_messages(owner: Owner, run: Run) -> dict[bytes, bytes]:
@@ -383,8 +366,7 @@ def _stored_messages(owner: Owner, run: Run) -> dict[bytes, bytes]:
 
 
 def runs_that_left(owner: Owner) -> list[str]:
-    names = dict.fromkeys(run.name for run in owner.mail.runs(role="owner"))
-    return [name for name in names if any(map(is_sent, out_rows(owner, name)))]
+    return [run.name for run in owner.runs() if any(map(is_sent, out_rows(owner, run)))]
 
 
 def left_run(owner: Owner, name: str) -> dict[str, Any]:
@@ -392,7 +374,7 @@ def left_run(owner: Owner, name: str) -> dict[str, Any]:
     acknowledged = sum(letter.acknowledged for letter in sent)
     return {
         "run": name,
-        "consumer": owner.latest(name).consumer,
+        "consumer": owner.run(name).consumer,
         "first": sent[0].row.at,
         "last": sent[-1].row.at,
         "messages": len(sent),
@@ -410,13 +392,13 @@ class LeftRows:
 
 def rows_that_left(owner: Owner, name: str) -> LeftRows:
     """The rows that left in a run; of those that were held back only the number."""
-    letters, run = letters_out(owner, name), owner.decided_run(name)
+    letters, run = letters_out(owner, name), owner.run(name)
     sent = [letter for letter in letters if letter.sent and letter.row.rows]
     count = rows_left(letter.row for letter in sent)
     held_back = rows_left((letter.row for letter in letters), held_back=True)
     messages = tuple(letter.message for letter in sent if letter.message is not None)
-    known = run is not None and run.data in owner.registry.names()  # the data set may have been removed since
-    if run is None or not known or len(messages) < len(sent) or run.readable is None:
+    known = run.data in owner.registry.names()  # the data set may have been removed since
+    if not known or len(messages) < len(sent) or run.readable is None:
         return LeftRows(None, count, held_back)
     schema = owner.registry.get(run.data).schema
     rows = rows_of(messages, schema, labelled=schema.label_column in run.terms.columns)
@@ -463,29 +445,26 @@ def verify(owner: Owner, *, head: Head | None = None) -> tuple[list[Problem], li
     spent: Counter[str] = Counter()
     for charge in spent_by_run(owner.ledger):
         spent[charge["run"]] += charge["rows"]
-    for name in dict.fromkeys(run.name for run in owner.mail.runs(role="owner")):
-        rows = out_rows(owner, name)
-        if rows_left(rows) > spent[name]:
-            words = f"run {name}: {rows_left(rows)} rows left, and {spent[name]} were charged"
+    for run in owner.runs():
+        rows, receipt = out_rows(owner, run), owner.mail.receipt(run)
+        if rows_left(rows) > spent[run.name]:
+            words = f"run {run.name}: {rows_left(rows)} rows left, and {spent[run.name]} were charged"
             problems.append(Problem(0, words))
-        written = {row.letter for row in rows}
-        for run in owner.versions(name):
-            receipt = owner.mail.receipt(run)
-            if receipt is None:
-                continue
+        if receipt is not None:
             expected = run.terms.cards[acknowledging_party(run.terms)], run.digest
+            written = {row.letter for row in rows}
             if (receipt.card.fingerprint, receipt.terms) != expected or set(receipt.letters) - written:
-                words = f"the receipt of run {name} is not for what this home wrote, or not by the card of the terms"
-                problems.append(Problem(0, words))
+                words = "is not for what this home wrote, or not by the card of the terms"
+                problems.append(Problem(0, f"the receipt of run {run.name} {words}"))
         if held_back := rows_left(rows, held_back=True):
-            remarks.append(f"{held_back:,} rows of run {name} were charged and held back")
+            remarks.append(f"{held_back:,} rows of run {run.name} were charged and held back")
     return problems, remarks
 
 
 def find_row(owner: Owner, name: str, handle: int) -> dict[str, Any]:
     """The row that left in a run under a handle: where it lies, what left of it, and its id, which did not leave."""
-    run = owner.decided_run(name)
-    if run is None or not rows_left(out_rows(owner, name)):
+    run = owner.run(name)
+    if not rows_left(out_rows(owner, run)):
         raise InvalidArgument("RUN", name, "no row left in it")
     data, key = owner.registry.get(run.data), owner.home.sampling_key()
     smallest = run.smallest_group or owner.policy.smallest_group
@@ -524,7 +503,7 @@ _WHO: dict[Role, str] = {"consumer": "Who asks?", "curator": "Who curates?", "wi
 
 @dataclass(frozen=True, eq=False)
 class Review:
-    run: Run  # its latest terms
+    run: Run
     asking: tuple[AskingCard, ...]  # the parties it would be with, by their cards
     status: str  # where it stands
     lines: tuple[tuple[str, str], ...]  # (question, answer) in the order in which one would ask
@@ -558,15 +537,15 @@ class Review:
 
 
 def review(owner: Owner, name: str) -> Review:
-    """The latest terms of a run in words; raises if they cannot be read here."""
-    run, policy = owner.latest(name), owner.policy
+    """The terms of a run in words; raises if they cannot be read here."""
+    run, policy = owner.run(name), owner.policy
     terms = run.terms
     judged = owner.judge(terms, data=run.data)
     accounts = accounts_for(owner.ledger, owner.name, terms, policy)
     budgets = budgets_of_run(policy, accounts)
     others, curator, _ = costs_of(terms, owner.name)
     fitting, asking, past = owner.registry.for_terms(terms), owner.asking(terms), past_runs(owner, terms)
-    versions, letters = owner.versions(name), letters_out(owner, name)
+    letters = letters_out(owner, name)
     learned = _learned(terms, others)
     readers = _readers(terms, one_organisation=any(card.belongs_to == terms.consumer for card in asking))
     lines = [
@@ -587,9 +566,6 @@ def review(owner: Owner, name: str) -> Review:
         *_budget_lines(budgets, accounts),
         ("What happened with this consumer before?", _history(past)),
     ]
-    if len(versions) > 1:
-        careful = f"these are version {len(versions)} of the terms; earlier ones were different."
-        lines.insert(0, ("Careful:", careful))
     if run.stopped_because:
         lines.insert(0, ("Why did it not continue here?", _stopped(run, letters)))
     if said := _acknowledged(terms, letters):
@@ -790,7 +766,7 @@ def rehearse(owner: Owner, terms: Terms, *, data: str = "") -> Rehearsal:
 
 
 def _has_left(owner: Owner, run: Run, fingerprint: str) -> bool:
-    return fingerprint == owner.fingerprint_of(run.name) and rows_left(out_rows(owner, run.name)) > 0
+    return fingerprint == owner.fingerprint_of(run.name) and rows_left(out_rows(owner, run)) > 0
 
 
 def _release(owner: Owner, run: Run | None, terms: Terms) -> tuple[Basis, NDArray[np.float64], Terms]:

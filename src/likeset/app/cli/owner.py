@@ -154,8 +154,8 @@ def inbox(
     """
     with opened_owner(home) as opened:
         stopped = opened.home.stopped
-        added = None if add is None else review.add_terms(opened, runs.read_invitation(add))[0]
-        listed = [review.inbox_run(opened, run) for run in review.inbox(opened, every=every)]
+        added = None if add is None else review.add_terms(opened, runs.read_invitation(add))
+        listed = [review.inbox_run(opened, run) for run in (opened.runs() if every else opened.waiting())]
 
     def view() -> None:
         if stopped:
@@ -234,7 +234,7 @@ def dry_run(
     Example: `likeset owner dry-run sepsis-2026-07 --show 5 --home st-mary`
     """
     with opened_owner(home) as opened:
-        terms = opened.latest(run).terms
+        terms = opened.run(run).terms
         trial = review.rehearse(opened, terms, data=data)
         opened.home.note("rehearsed", run, digest=terms.digest, by=login(), basis=trial.basis)
     document = {
@@ -260,13 +260,17 @@ def approve(
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Approve the terms that you reviewed; changed terms need a new approval. Exit code 1 if the policy refuses.
+    """Approve the terms that you reviewed. Exit code 1 if the policy refuses.
 
     Example: `likeset owner approve sepsis-2026-07 --by "A. Lovelace" --home st-mary`
     """
     with opened_owner(home) as opened:
         opened.home.check_running()
-        digest = _reviewed_digest(opened, run, home)
+        asked = opened.run(run)
+        if not asked.reviewed:
+            command = " ".join(at_home(home, "likeset", "owner", "review", run))
+            raise InvalidArgument("RUN", run, f"nobody has reviewed it; review it first: {command}")
+        digest = asked.digest.hex()
         verdict = opened.approve(run, digest, by=by or login(), data=data)
     document = {"run": run, "digest": digest, "approved": verdict.accepted, "reasons": list(verdict.reasons)}
     emit(document, as_json=as_json, ok=verdict.accepted)
@@ -301,17 +305,6 @@ def withdraw(run: RunName, *, by: By = None, home: HomePath = HERE, as_json: Jso
     emit({"run": run, "withdrawn": True}, as_json=as_json)
 
 
-def _reviewed_digest(opened: "owners.Owner", name: str, home: Path) -> str:
-    """The digest of the terms that were reviewed; raises if none were, or newer ones came since."""
-    versions = opened.versions(name)
-    if not versions[-1].reviewed:
-        is_changed = any(run.reviewed for run in versions)
-        changed = "the terms changed after the last review" if is_changed else "nobody has reviewed it"
-        command = " ".join(at_home(home, "likeset", "owner", "review", name))
-        raise InvalidArgument("RUN", name, f"{changed}; review it first: {command}")
-    return versions[-1].digest.hex()
-
-
 @owner.command()
 def outbox(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Of this run only.", show_default=False)] = None,
@@ -327,7 +320,7 @@ def outbox(
     Example: `likeset owner outbox sepsis-2026-07 --rows --home st-mary`
     """
     with opened_owner(home) as opened:
-        names = review.runs_that_left(opened) if run is None else [opened.latest(run).name]
+        names = review.runs_that_left(opened) if run is None else [opened.run(run).name]
         letters = {name: review.letters_out(opened, name) for name in names}
         left = [review.left_run(opened, name) for name in names if any(letter.sent for letter in letters[name])]
         tables = {name: review.rows_that_left(opened, name) for name in names if letters[name]} if rows else {}
@@ -390,7 +383,7 @@ def row(
     Example: `likeset owner row sepsis-2026-07 11923834061248102733 --home st-mary`
     """
     with opened_owner(home) as opened:
-        found = review.find_row(opened, opened.latest(run).name, handle)
+        found = review.find_row(opened, opened.run(run).name, handle)
     cells = {part: {name: _plain(value) for name, value in found[part].items()} for part in ("id", "record")}
     notes = ["the buyer has the record, and not the id"] if found["id"] else []
     emit({**found, **cells}, as_json=as_json, notes=notes)

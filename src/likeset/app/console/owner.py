@@ -49,18 +49,18 @@ _CONFIRM: dict[Choice, tuple[str, ...]] = {
 
 def inbox(owner: Owner, visit: Visit) -> Response:
     every = visit.query.get("show") == "all"
-    found = reviews.inbox(owner, every=every)
+    found = owner.runs() if every else owner.waiting()
     pages = Pages.of(len(found), visit.number("page", 1))
     runs = [reviews.inbox_run(owner, run) for run in pages.part(found[::-1] if every else found)]
     return visit.render("inbox.html", runs=runs, every=every, pages=pages, steps=checkup.steps_left(owner))
 
 
 def show_run(owner: Owner, visit: Visit) -> Response:
-    return _run_page(owner, visit, owner.latest(visit.query.get("name", "")))
+    return _run_page(owner, visit, owner.run(visit.query.get("name", "")))
 
 
 def try_run(owner: Owner, visit: Visit) -> Response:
-    run = owner.latest(visit.text("run"))
+    run = owner.run(visit.text("run"))
     terms, by = run.terms, visit.by
     rehearsed = reviews.rehearse(owner, terms, data=visit.text("data"))
     owner.home.note("rehearsed", run.name, digest=terms.digest, by=by, basis=rehearsed.basis)
@@ -69,7 +69,7 @@ def try_run(owner: Owner, visit: Visit) -> Response:
 
 def decide(owner: Owner, visit: Visit) -> Response:
     """Show a decision once more, then make it unless somebody else decided meanwhile."""
-    run = owner.latest(visit.text("run"))
+    run = owner.run(visit.text("run"))
     choice, by, reason = _choice(visit), visit.by, visit.text("reason")
     digest, seen = visit.text("digest"), visit.text("seen")
     if choice == "deny" and not reason:
@@ -99,8 +99,6 @@ def _choice(visit: Visit) -> Choice:
 
 
 def _confirm(owner: Owner, visit: Visit, run: Run, choice: Choice) -> Response:
-    if visit.text("digest") != run.digest.hex():
-        raise InvalidArgument("terms", visit.text("digest")[:12], "other terms came meanwhile; open the run again")
     reviewed = _review(owner, run) if choice == "approve" else None
     if reviewed is not None:
         judged = owner.judge(run.terms, data=visit.text("data"))
@@ -126,8 +124,8 @@ def _run_page(owner: Owner, visit: Visit, run: Run, *, rehearsed: Rehearsal | No
     words: dict[str, Any] = {
         "run": run.name,
         "digest": run.digest.hex(),
-        "mark": owner.mark(run.name),
-        "last_word": reviews.last_word(owner, run.name),
+        "mark": owner.mark(run),
+        "last_word": reviews.last_word(run),
         "has_begun": owner.has_begun(run.name),
         "review": reviewed,
         "rehearsed": rehearsed,
