@@ -308,7 +308,7 @@ class Outside:
 
     @property
     def run(self) -> Run:
-        found = self.owner.mail.run(bytes.fromhex(self.terms.digest), self.owner.name)
+        found = self.owner.mail.run(bytes.fromhex(self.terms.digest))
         assert found is not None
         return found
 
@@ -417,7 +417,7 @@ def approved_script(folder: Path, agreed: Terms, *, rounds: int | None = None) -
 
 def answer(owner: Owner, agreed: Terms) -> tuple[Outside, list[bytes]]:
     """Let an owner that approved a run say everything, and post it; its letters."""
-    run = owner.mail.run(bytes.fromhex(agreed.digest), owner.name)
+    run = owner.mail.run(bytes.fromhex(agreed.digest))
     assert run is not None
     run = owner.mail.consider(run)
     assert run.state == "accepted", (run.state, run.detail)

@@ -98,7 +98,7 @@ class TestAnswering:
         with opened(make_owner(tmp_path)) as owner:
             run = invite(owner, terms())
             assert (run.state, run.acceptance) == ("waiting", b"")
-            assert owner.home.run_key(run.digest, "a") is None  # nobody can seal a letter to this home
+            assert owner.home.run_key(run.digest) is None  # nobody can seal a letter to this home
 
     def test_more_rows_than_the_terms_say_never_leave(self, owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("likeset.homes.owner.rows_in", lambda replies: 1 + rows_in(replies))
@@ -325,7 +325,7 @@ class TestTheEnd:
             owner.mail.hear(outside.receipt([letter], agreed.rows_per_owner))
             clock.now = NOON + timedelta(days=900)
             owner.mail.tick()
-            assert owner.home.run_key(outside.run.digest, "a") is None
+            assert owner.home.run_key(outside.run.digest) is None
             rows = owner.mail.letters(outside.run)
             left = {row.kind for row in rows if owner.mail.data_of(row) is not None}
             assert left == {"receipt"}

@@ -63,7 +63,7 @@ class TestUnusableFiles:
         ("pragma", "said"),
         [
             ("application_id=5", "something else"),
-            ("user_version=6", "has format 6"),
+            ("user_version=7", "has format 7"),
             ("user_version=1", "begin anew"),
         ],
     )

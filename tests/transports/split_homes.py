@@ -238,5 +238,5 @@ class SplitHomes(Market):
         """Whether a key or a letter with shares is left at a compute party."""
         mail, run = self.sync(party).mail, self.run_at(party)
         letters = [row for row in mail.letters(run) if (row.way, row.post) == ("in", "letter")]
-        has_key = mail.home.run_key(run.digest, run.party) is not None
+        has_key = mail.home.run_key(run.digest) is not None
         return has_key or any(mail.data_of(row) is not None for row in letters)

@@ -108,7 +108,7 @@ class TestClocks:
         look = network.turn("a")
         assert (look.refused, look.left) == (0, 1)
         owner = network.owner("a")
-        assert owner.home.run_key(run.digest, "a") is not None
+        assert owner.home.run_key(run.digest) is not None
         assert [logged(owner.home, kind) for kind in ("expired", "refused", "withheld")] == [[], [], []]
         set_clock(network, "a")
         network.settle()

@@ -552,7 +552,7 @@ class TestTwoProcesses:
         run = network.approved(agreed)
         network.turn("a", "b")
         consumer = network.consumer
-        consumer.home.delete_run_key(run.digest, run.party)
+        consumer.home.delete_run_key(run.digest)
         network.turn(CONSUMER)
         assert not any(entry.kind == "reserve" for entry in consumer.home.database.entries())
 

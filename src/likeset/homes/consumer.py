@@ -248,7 +248,7 @@ class Consumer(ComputeHandler):
             raise InvalidArgument("terms", terms.run, "name another card than this home's as the consumer's")
         check_between(terms)
         with self.home.deciding() as t:  # two processes never make two keys
-            key = self.home.make_run_key(bytes.fromhex(terms.digest), terms.consumer)
+            key = self.home.make_run_key(bytes.fromhex(terms.digest))
             signed = SignedTerms(terms.to_json(), self.home.card, key.public).signed_by(self.home.secret)
             run = self.mail.add(t, Invitation(signed, terms), terms.consumer, "consumer", mailbox="")
         keep_private_bytes(self.folder(run.name).invitation_path, run.signed)

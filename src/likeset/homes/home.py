@@ -58,26 +58,25 @@ RESERVE_FILE = "reserve"
 RESERVE_BYTES = 1 << 19  # suffices to open the database and to record some decisions
 
 TABLES = {
-    # One row for each run and party of it that this home is. ``state`` moves as mail.MOVES says.
+    # One row for each run. ``state`` moves as runs.MOVES says.
     "runs": """CREATE TABLE runs (
-        digest BLOB NOT NULL, party TEXT NOT NULL, name TEXT NOT NULL, role TEXT NOT NULL, mailbox TEXT NOT NULL,
-        signed BLOB NOT NULL, acceptance BLOB NOT NULL, ends REAL NOT NULL, at TEXT NOT NULL, state TEXT NOT NULL,
-        detail TEXT NOT NULL, due REAL, by_steward INTEGER NOT NULL, reviewed INTEGER NOT NULL,
+        digest BLOB PRIMARY KEY NOT NULL, party TEXT NOT NULL, name TEXT NOT NULL, role TEXT NOT NULL,
+        mailbox TEXT NOT NULL, signed BLOB NOT NULL, acceptance BLOB NOT NULL, ends REAL NOT NULL, at TEXT NOT NULL,
+        state TEXT NOT NULL, detail TEXT NOT NULL, due REAL, by_steward INTEGER NOT NULL, reviewed INTEGER NOT NULL,
         decided TEXT NOT NULL, decided_by TEXT NOT NULL, decided_at TEXT NOT NULL, reason TEXT NOT NULL,
-        data TEXT NOT NULL, smallest_group INTEGER, PRIMARY KEY (digest, party)
+        data TEXT NOT NULL, smallest_group INTEGER
     )""",
     "runs_by_name": "CREATE INDEX runs_by_name ON runs (name)",
     # Everything that came, was decided here, or leaves, in order. ``post`` is the kind of document (a ``PostKind``),
     # ``kind`` that of the message in a letter. ``input`` numbers the inputs of a party: letters and the home's own
     # decisions (way 'own'). ``answers`` is the input that an outgoing letter answers.
     "letters": """CREATE TABLE letters (
-        id INTEGER PRIMARY KEY, digest BLOB NOT NULL, party TEXT NOT NULL, peer TEXT NOT NULL, way TEXT NOT NULL,
-        post TEXT NOT NULL, kind TEXT NOT NULL, round INTEGER NOT NULL DEFAULT 0, number INTEGER, letter BLOB,
-        content BLOB, rows INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0, at TEXT NOT NULL,
-        input INTEGER, answers INTEGER, data BLOB, state TEXT NOT NULL, folder TEXT NOT NULL DEFAULT '',
-        name TEXT NOT NULL DEFAULT ''
+        id INTEGER PRIMARY KEY, digest BLOB NOT NULL, peer TEXT NOT NULL, way TEXT NOT NULL, post TEXT NOT NULL,
+        kind TEXT NOT NULL, round INTEGER NOT NULL DEFAULT 0, number INTEGER, letter BLOB, content BLOB,
+        rows INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0, at TEXT NOT NULL, input INTEGER,
+        answers INTEGER, data BLOB, state TEXT NOT NULL, folder TEXT NOT NULL DEFAULT '', name TEXT NOT NULL DEFAULT ''
     )""",
-    "letters_by_run": "CREATE INDEX letters_by_run ON letters (digest, party, peer, way, number)",
+    "letters_by_run": "CREATE INDEX letters_by_run ON letters (digest, peer, way, number)",
     "letters_by_file": "CREATE INDEX letters_by_file ON letters (folder, name)",
     "letters_to_post": "CREATE INDEX letters_to_post ON letters (state) WHERE state IN ('ready', 'claimed', 'stale')",
     "pins": """CREATE TABLE pins (
@@ -510,27 +509,27 @@ class Home:
 
     # Keys of runs.
 
-    def _key_path(self, digest: bytes, party: str) -> Path:
-        return self.folder / KEYS_FOLDER / f"{digest.hex()}-{party}"
+    def _key_path(self, digest: bytes) -> Path:
+        return self.folder / KEYS_FOLDER / digest.hex()
 
-    def run_key(self, digest: bytes, party: str) -> SealingSecret | None:
+    def run_key(self, digest: bytes) -> SealingSecret | None:
         """The key that opens letters of a run; None once it was deleted."""
         try:
-            return SealingSecret.from_bytes(self._key_path(digest, party).read_bytes())
+            return SealingSecret.from_bytes(self._key_path(digest).read_bytes())
         except FileNotFoundError:
             return None
 
-    def make_run_key(self, digest: bytes, party: str) -> SealingSecret:
+    def make_run_key(self, digest: bytes) -> SealingSecret:
         """The key of a run, durable before anything is signed with it; the first one that was made counts."""
-        known = self.run_key(digest, party)
+        known = self.run_key(digest)
         if known is None:
             make_private_folder(self.folder / KEYS_FOLDER)
             known = SealingSecret.generate()
-            keep_private_bytes(self._key_path(digest, party), known.to_bytes())
+            keep_private_bytes(self._key_path(digest), known.to_bytes())
         return known
 
-    def delete_run_key(self, digest: bytes, party: str) -> None:
-        self._key_path(digest, party).unlink(missing_ok=True)
+    def delete_run_key(self, digest: bytes) -> None:
+        self._key_path(digest).unlink(missing_ok=True)
 
     # Pinned cards.
 

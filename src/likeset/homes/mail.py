@@ -192,12 +192,12 @@ class Mail:
     ) -> None:
         self.home, self.fetch, self.mailbox_time = home, fetch, mailbox_time
         self.handlers: dict[Role, RoleHandler] = {}
-        self._parties: dict[tuple[bytes, str], tuple[int, Party, ExitStack]] = {}
-        self._peers: dict[tuple[bytes, str, str], Peer] = {}
+        self._parties: dict[bytes, tuple[int, Party, ExitStack]] = {}  # by the digests of terms
+        self._peers: dict[tuple[bytes, str], Peer] = {}
 
     def close(self) -> None:
-        for key in list(self._parties):
-            self._drop(key)
+        for digest in list(self._parties):
+            self._drop(digest)
 
     # Letters: the first entry point.
 
@@ -238,7 +238,7 @@ class Mail:
 
     def _advance(self, run: Run, source: Heard | Decision, act: Act) -> None:
         """Let the party of a run act on an input; one transaction records the input and all that follows from it."""
-        key, heard = (run.digest, run.party), source if isinstance(source, Heard) else None
+        heard = source if isinstance(source, Heard) else None
         while True:
             version, party, sources = self._party(run, {} if heard is None else heard.newcomers)
             is_recorded = False
@@ -261,10 +261,10 @@ class Mail:
                 is_recorded = True
             finally:
                 if not is_recorded:
-                    self._drop(key)  # its step is not on record
+                    self._drop(run.digest)  # its step is not on record
                     self._peers.clear()  # introductions of this block were undone
-            if key in self._parties:  # a run that is over has none
-                self._parties[key] = version + 1, party, sources
+            if run.digest in self._parties:  # a run that is over has none
+                self._parties[run.digest] = version + 1, party, sources
             return
 
     def _record(
@@ -342,7 +342,7 @@ class Mail:
         self._insert(t, run, heard.peer.name, "in", "letter", state=state, folder=folder, name=name, **values)
 
     def _insert(self, t: Transaction, run: Run, peer: str, way: str, post: PostKind, **values: Any) -> None:
-        place = {"digest": run.digest, "party": run.party, "peer": peer, "way": way, "post": post, "kind": post}
+        place = {"digest": run.digest, "peer": peer, "way": way, "post": post, "kind": post}
         _insert(t, "letters", {**place, "at": stamp(self.home.clock()), **values})
 
     # Draws and charges.
@@ -393,7 +393,7 @@ class Mail:
         role = role_in(terms, party)
         if role == "consumer" or role not in self.handlers:
             raise IllegalMessage(f"run {terms.run}: this home has no role {role}")
-        known = self.run(invitation.digest, party)
+        known = self.run(invitation.digest)
         if known is not None:
             return self.update(known, mailbox=known.mailbox or mailbox)
         with self.home.deciding() as t:
@@ -414,7 +414,7 @@ class Mail:
         self, t: Transaction, invitation: Invitation, party: str, role: Role, *, mailbox: str, by_steward: bool = False
     ) -> Run:
         terms = invitation.terms
-        known = self.run(invitation.digest, party)
+        known = self.run(invitation.digest)
         if known is not None:
             return known
         run = Run(
@@ -465,7 +465,7 @@ class Mail:
                 run = self.change(t, run, state=state, detail=detail)
             if state == "accepted":
                 if not run.acceptance:  # the key is made in the transaction, so two processes never make two
-                    key, run_id = self.home.make_run_key(run.digest, run.party).public, bytes.fromhex(run.terms.run_id)
+                    key, run_id = self.home.make_run_key(run.digest).public, bytes.fromhex(run.terms.run_id)
                     accepted = Acceptance(run_id, run.digest, role, run.party, self.home.card, key)
                     run = self.change(t, run, acceptance=accepted.signed_by(self.home.secret).to_bytes())
                 self.write_document(t, run, run.consumer, "acceptance", run.acceptance)
@@ -485,7 +485,7 @@ class Mail:
         if run.state not in OPEN and not (run.role == "consumer" and run.state == "invited"):
             raise IllegalMessage(f"run {run.name} is {run.state} here")
         self.check_not_expired(run.terms)
-        if self.home.run_key(run.digest, run.party) is None:  # restored from a backup: it may have drawn and sent
+        if self.home.run_key(run.digest) is None:  # restored from a backup: it may have drawn and sent
             raise IllegalMessage(f"run {run.name}: its key is not in this home")
         self._check_cards(run.terms, run.party)
 
@@ -520,7 +520,7 @@ class Mail:
         self, card: Card, digest: bytes, post: PostKind, document: bytes, *, place: tuple[str, str]
     ) -> bool:
         """Take a document from a peer; returns whether it is permitted. It is recorded with its file either way."""
-        run = next((run for run in self._runs("WHERE digest = ?", digest)), None)
+        run = self.run(digest)
         if run is None:
             if post == "ending":
                 return True  # of terms that were taken back before they came
@@ -567,13 +567,13 @@ class Mail:
 
         A row that was claimed before a crash is claimed again: writing its file twice changes nothing.
         """
-        which = "WHERE digest = ? AND party = ? AND state IN ('ready', 'claimed')"
+        which = "WHERE digest = ? AND state IN ('ready', 'claimed')"
         claimed = list[StoredLetter]()
-        if not self._letters(which, run.digest, run.party):
+        if not self._letters(which, run.digest):
             return claimed
         with self.home.deciding() as t:
             run = self.reload(run)
-            for row in self._letters(which, run.digest, run.party):  # again: another process may have changed them
+            for row in self._letters(which, run.digest):  # again: another process may have changed them
                 # What was claimed before may be in the mailbox, so it is never said to be held back.
                 held_back = "withheld" if row.state == "ready" else "removed"
                 state = "claimed" if self.may_leave(run, row) else held_back
@@ -623,13 +623,13 @@ class Mail:
             t.connection.execute("UPDATE letters SET state = ? WHERE id = ?", (state, row.id))
 
     def in_state(self, state: str, *, mailbox: str | None = None) -> list[tuple[Run, StoredLetter]]:
-        runs = {(run.digest, run.party): run for run in self.runs(mailbox=mailbox)}
+        runs = {run.digest: run for run in self.runs(mailbox=mailbox)}
         rows = self._letters("WHERE way = 'out' AND state = ?", state)
-        return [(runs[key], row) for row in rows if (key := (row.digest, row.party)) in runs]
+        return [(runs[row.digest], row) for row in rows if row.digest in runs]
 
     def withhold(self, t: Transaction, run: Run) -> None:
         """Withhold letters that were not posted yet; they never leave."""
-        for row in self._letters("WHERE digest = ? AND party = ? AND state = 'ready'", run.digest, run.party):
+        for row in self._letters("WHERE digest = ? AND state = 'ready'", run.digest):
             if row.post == "letter" and row.kind != RECEIPT:
                 t.connection.execute("UPDATE letters SET state = 'withheld' WHERE id = ?", (row.id,))
                 t.append("withheld", run.name, {"kind": row.kind, "rows": row.rows})
@@ -692,7 +692,7 @@ class Mail:
         for run in self._runs("WHERE ends <= ? ORDER BY ends", self.home.clock().timestamp()):
             which = "AND kind <> ? AND (data IS NOT NULL OR state IN ('ready', 'posted')) LIMIT 1"
             has_bytes = bool(self._select("1", run, which, RECEIPT))
-            has_secrets = has_bytes or self.home.run_key(run.digest, run.party) is not None
+            has_secrets = has_bytes or self.home.run_key(run.digest) is not None
             if (has_secrets or not run.is_over) and self.passed(run.end):
                 if not run.is_over:
                     self.end(run, "expired", Ending.TERMS_EXPIRED)
@@ -713,7 +713,7 @@ class Mail:
 
     def forget_shares(self, run: Run) -> None:
         """Delete the key of a run that ended early, and the bytes of the letters that came; receipts leave."""
-        if self.home.run_key(run.digest, run.party) is None:
+        if self.home.run_key(run.digest) is None:
             return
         with self.home.deciding() as t:
             self._update(t, run, "data = NULL, content = NULL", "AND way = 'in' AND post = 'letter'")
@@ -722,12 +722,12 @@ class Mail:
     def _delete_key(self, run: Run) -> None:
         """Delete the key of a run, after the write-ahead log has lost the bytes that it opens."""
         self.home.database.empty_log()
-        self.home.delete_run_key(run.digest, run.party)
+        self.home.delete_run_key(run.digest)
 
     # Runs.
 
-    def run(self, digest: bytes, party: str) -> Run | None:
-        return next(iter(self._runs("WHERE digest = ? AND party = ?", digest, party)), None)
+    def run(self, digest: bytes) -> Run | None:
+        return next(iter(self._runs("WHERE digest = ?", digest)), None)
 
     def runs(self, *, name: str | None = None, role: Role | None = None, mailbox: str | None = None) -> list[Run]:
         chosen = {"name": name, "role": role, "mailbox": mailbox}
@@ -741,7 +741,7 @@ class Mail:
         return [Run(*row) for row in rows]
 
     def reload(self, run: Run) -> Run:
-        now = self.run(run.digest, run.party)
+        now = self.run(run.digest)
         if now is None:
             raise IllegalMessage(f"run {run.name} is not known here")
         return now
@@ -752,11 +752,11 @@ class Mail:
         if state != run.state and state not in MOVES[run.state]:
             raise IllegalMessage(f"run {run.name} is {run.state} here, and cannot become {state}")
         columns = ", ".join(f"{column} = ?" for column in changes)
-        query = f"UPDATE runs SET {columns} WHERE digest = ? AND party = ?"  # noqa: S608
-        t.connection.execute(query, (*changes.values(), run.digest, run.party))
+        query = f"UPDATE runs SET {columns} WHERE digest = ?"  # noqa: S608
+        t.connection.execute(query, (*changes.values(), run.digest))
         changed = replace(run, **changes)
         if changed.is_over and not run.is_over:
-            self._drop((run.digest, run.party))
+            self._drop(run.digest)
         return changed
 
     def update(self, run: Run, **changes: Any) -> Run:
@@ -790,10 +790,9 @@ class Mail:
         return self._party(run, {})[1]
 
     def _party(self, run: Run, newcomers: Mapping[str, Acceptance]) -> tuple[int, Party, ExitStack]:
-        key, version = (run.digest, run.party), self.version(run)
-        cached = self._parties.get(key)
+        version, cached = self.version(run), self._parties.get(run.digest)
         if cached is not None and (cached[0] != version or cached[1].failed):
-            self._drop(key)
+            self._drop(run.digest)
             cached = None
         if cached is None:
             party, sources = self.handlers[run.role].make(run, self.cards(run, newcomers))
@@ -802,11 +801,11 @@ class Mail:
             except BaseException:
                 sources.close()
                 raise
-            cached = self._parties[key] = version, party, sources
+            cached = self._parties[run.digest] = version, party, sources
         return cached
 
-    def _drop(self, key: tuple[bytes, str]) -> None:
-        dropped = self._parties.pop(key, None)
+    def _drop(self, digest: bytes) -> None:
+        dropped = self._parties.pop(digest, None)
         if dropped is not None:
             dropped[2].close()
 
@@ -852,13 +851,11 @@ class Mail:
     # Who writes a letter, and what is in it.
 
     def _run_of(self, letter: Letter) -> Run:
-        header = letter.header
-        runs = self._runs("WHERE digest = ?", header.terms)
-        run = next((run for run in runs if run.terms.cards.get(run.party) == header.recipient), None)
+        run = self.run(letter.header.terms)
         if run is None:
-            if runs:
-                raise LetterRefused(Refusal.RECIPIENT)
             raise TryLater("a letter under terms that are not known here")
+        if run.terms.cards.get(run.party) != letter.header.recipient:
+            raise LetterRefused(Refusal.RECIPIENT)
         return run
 
     def _peer_of(self, run: Run, letter: Letter) -> Peer:
@@ -876,7 +873,7 @@ class Mail:
 
     def peer(self, run: Run, name: str) -> Peer | None:
         """A party that takes part in a run; None if it was not introduced."""
-        key = (run.digest, run.party, name)
+        key = (run.digest, name)
         if key not in self._peers:
             if name == run.terms.consumer:
                 signed = run.invitation.signed
@@ -916,7 +913,7 @@ class Mail:
         return found if holds else None
 
     def _opened(self, run: Run, peer: Peer, letter: Letter, place: tuple[str, str], *, again: bool = False) -> Heard:
-        key = self.home.run_key(run.digest, run.party)
+        key = self.home.run_key(run.digest)
         if key is None:
             if run.state in DECIDABLE:
                 raise TryLater(f"run {run.name}: this home has not accepted these terms")
@@ -963,7 +960,7 @@ class Mail:
     # Looking letters up.
 
     def letters(self, run: Run) -> list[StoredLetter]:
-        return self._letters("WHERE digest = ? AND party = ?", run.digest, run.party)
+        return self._letters("WHERE digest = ?", run.digest)
 
     def began(self, run: Run) -> datetime | None:
         """When the consumer's first letter was written, or came."""
@@ -988,7 +985,7 @@ class Mail:
     def message_of(self, run: Run, row: StoredLetter) -> Message | None:
         """The message in an inbound letter whose bytes and key are here; None if they are gone."""
         data, peer = self.data_of(row), self.peer(run, row.peer)
-        if data is None or peer is None or self.home.run_key(run.digest, run.party) is None:
+        if data is None or peer is None or self.home.run_key(run.digest) is None:
             return None
         letter = letter_in(data, most_bytes=LARGEST_LETTER)
         return self._opened(run, peer, letter, (row.folder, row.name), again=True).message
@@ -1016,13 +1013,13 @@ class Mail:
             return [StoredLetter(*row) for row in rows]
 
     def _select(self, what: str, run: Run, which: str = "", *values: object) -> list[Any]:
-        query = f"SELECT {what} FROM letters WHERE digest = ? AND party = ? {which}"  # noqa: S608
+        query = f"SELECT {what} FROM letters WHERE digest = ? {which}"  # noqa: S608
         with self.home.database.snapshot() as connection:
-            return connection.execute(query, (run.digest, run.party, *values)).fetchall()
+            return connection.execute(query, (run.digest, *values)).fetchall()
 
     def _update(self, t: Transaction, run: Run, change: str, which: str, *values: object) -> None:
-        query = f"UPDATE letters SET {change} WHERE digest = ? AND party = ? {which}"  # noqa: S608
-        t.connection.execute(query, (run.digest, run.party, *values))
+        query = f"UPDATE letters SET {change} WHERE digest = ? {which}"  # noqa: S608
+        t.connection.execute(query, (run.digest, *values))
 
     # Files of the mailbox.
 
@@ -1047,7 +1044,7 @@ class Mail:
             self._note_file(t, folder, name, state=state)
 
     def _note_file(self, t: Transaction, folder: str, name: str, *, state: str) -> None:
-        row = {"digest": b"", "party": "", "peer": "", "way": "in", "post": "letter", "kind": "file"}
+        row = {"digest": b"", "peer": "", "way": "in", "post": "letter", "kind": "file"}
         _insert(t, "letters", {**row, "at": stamp(self.home.clock()), "state": state, "folder": folder, "name": name})
 
     def forget_files(self, folder: str, names: Iterable[str]) -> None:

@@ -743,7 +743,7 @@ class Rehearsal:
 
 def rehearse(owner: Owner, terms: Terms, *, data: str = "") -> Rehearsal:
     """Do what a run would do; nothing leaves, and nothing is charged."""
-    run = owner.mail.run(bytes.fromhex(terms.digest), owner.name)
+    run = owner.mail.run(bytes.fromhex(terms.digest))
     smallest = (None if run is None else run.smallest_group) or owner.policy.smallest_group
     data_set = owner.data_for(terms, data=data or ("" if run is None else run.data))
     basis, values, used = _release(owner, run, terms)

@@ -211,7 +211,7 @@ def acknowledging_party(terms: Terms) -> str:
 @dataclass(frozen=True, slots=True)
 class Run:
     digest: bytes  # of the terms
-    party: str  # this home's name in them
+    party: str  # this home's name in them: a card has one
     name: str
     role: Role  # of this party
     mailbox: str  # by which its letters travel; empty for a run that was not started
@@ -295,7 +295,6 @@ class StoredLetter:
 
     id: int
     digest: bytes = field(repr=False)
-    party: str
     peer: str
     way: Literal["in", "out", "own"]
     post: PostKind
