@@ -44,9 +44,9 @@ def wait_for(happened: Callable[[], bool]) -> None:
 
 def sync(world: CourierWorld, name: str) -> Synced:
     with opened_syncs(world.place / name, [world.courier(name)]) as opened:
-        found, troubles = sync_once(opened)
-    if troubles:
-        raise troubles[0]
+        found = sync_once(opened)
+    if found.troubles:
+        raise SystemExit(f"a mailbox cannot be used: {found.troubles}")
     return found
 
 

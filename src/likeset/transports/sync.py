@@ -24,7 +24,6 @@ from likeset.homes.home import Clock, Home, utc_now
 from likeset.homes.mail import CLOCKS_APART, TRANSIENT, Mail
 from likeset.homes.owner import Owner
 from likeset.homes.runs import LARGEST_LETTER, Run, StoredLetter, duration
-from likeset.split.host import split_python
 from likeset.transports.stores import Store, StoredFile, open_store
 from likeset.trust.cards import Card
 from likeset.trust.letters import (
@@ -108,7 +107,6 @@ class Sync:
     home: Home
     store: Store
     stays: bool = False  # whether this process stays and computes split runs
-    check_workers: Callable[[], object] = split_python
     mail: Mail = field(init=False)
     computing: Computing | None = field(default=None, init=False)  # None at an owner's home, which computes nothing
     _done: Synced = field(default_factory=Synced, init=False)
@@ -122,7 +120,7 @@ class Sync:
         roles = self.home.settings.roles
         if set(roles) != {"owner"}:
             computations = computations_of(self.home) if self.stays else None
-            self.computing = Computing(self.mail, computations, self.check_workers, self.note)
+            self.computing = Computing(self.mail, computations, tell=self.note)
         handlers: dict[str, type[Consumer | Curator | Witness]] = {
             "consumer": Consumer,
             "curator": Curator,
@@ -461,12 +459,7 @@ class Stop(Protocol):
 
 @contextmanager
 def opened_syncs(
-    folder: Path,
-    addresses: Sequence[str],
-    *,
-    stays: bool = False,
-    clock: Clock = utc_now,
-    check_workers: Callable[[], object] = split_python,
+    folder: Path, addresses: Sequence[str], *, stays: bool = False, clock: Clock = utc_now
 ) -> Iterator[list[Sync]]:
     """A home, and the curator's in it, at each of its mailboxes; two addresses of one place are one."""
     with ExitStack() as stack:
@@ -476,11 +469,7 @@ def opened_syncs(
         stores = {store.address: store for store in map(open_store, addresses)}
         for store in stores.values():
             stack.callback(store.close)
-        yield [
-            stack.enter_context(Sync(one, store, stays=stays, check_workers=check_workers))
-            for one in (home, *own)
-            for store in stores.values()
-        ]
+        yield [stack.enter_context(Sync(one, store, stays)) for one in (home, *own) for store in stores.values()]
 
 
 def check_clock(folder: Path, addresses: Sequence[str], *, clock: Clock = utc_now) -> Iterator[Check]:
@@ -498,26 +487,28 @@ def check_clock(folder: Path, addresses: Sequence[str], *, clock: Clock = utc_no
         yield Check(what, ok=agree, detail="agree" if agree else told)
 
 
-def sync_once(syncs: Sequence[Sync]) -> tuple[Synced, list[LikesetError]]:
-    """Sync each mailbox once; returns the joint outcome and the troubles, which stop no other mailbox."""
-    together, troubles = Synced(), list[LikesetError]()
+def sync_once(syncs: Iterable[Sync], *, stop: Stop | None = None) -> Synced:
+    """Sync each mailbox once, or until told to stop; what one bad peer or mailbox causes stops no other."""
+    together = Synced()
     for sync in syncs:
+        if stop is not None and stop.is_set():
+            break
         try:
             together.add(sync.once())
         except HomeRestored:
             raise
-        except LikesetError as error:
-            troubles.append(error)
-    return together, troubles
+        except Exception as error:
+            words = str(error) if isinstance(error, LikesetError) else f"internal error ({type(error).__name__})"
+            together.troubles[sync.store.address] = words
+    return together
 
 
 def serve(
     syncs: Sequence[Sync],
     *,
     stop: Stop,
-    tell: Callable[[str], None],  # with one line for a person, as ``troubled``
+    tell: Callable[[str], None],  # with one line for a person
     synced: Callable[[Synced], None] = lambda _: None,
-    troubled: Callable[[str], None] = lambda _: None,
     shortest: float = SHORTEST,
     longest: float = LONGEST,
     clock: Clock = utc_now,
@@ -529,28 +520,17 @@ def serve(
     """
     if any(sync.store.address.startswith("courier:") for sync in syncs):
         shortest, longest = min(shortest, LIVE_SHORTEST), min(longest, LIVE_LONGEST)
-    troubles, pause = dict[int, str](), shortest
+    troubles, pause = dict[str, str](), shortest
     while not stop.is_set():
-        together = Synced()
-        for place, sync in enumerate(syncs):
-            if stop.is_set():
-                break
-            try:
-                done = sync.once()
-            except HomeRestored:
-                raise
-            except Exception as error:  # one bad peer or mailbox never ends this loop
-                words = str(error) if isinstance(error, LikesetError) else f"internal error ({type(error).__name__})"
-                if troubles.get(place) != words:
-                    tell(Note(f"{words}; trying again"))
-                troubles[place] = together.troubles[sync.store.address] = words
-                troubled(words)
-                continue
-            if troubles.pop(place, None) is not None:
-                tell("the mailbox can be used again")
-            together.add(done)
-            for note in done.notes:
-                tell(note)
+        together = sync_once(syncs, stop=stop)
+        before, troubles = troubles, together.troubles
+        for address, words in troubles.items():
+            if before.get(address) != words:
+                tell(Note(f"{words}; trying again"))
+        if before.keys() - troubles.keys() and not stop.is_set():
+            tell("the mailbox can be used again")
+        for note in together.notes:
+            tell(note)
         synced(together)
         pause = shortest if together.something_happened else min(pause * _GROWTH, longest)
         until = pause

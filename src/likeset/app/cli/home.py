@@ -19,7 +19,7 @@ import typer
 from likeset import documents
 from likeset.app.lazy import lazy_imports
 from likeset.display import JsonFlag, complain, emit, literal, show_notes, stdout
-from likeset.errors import InvalidArgument, LikesetError
+from likeset.errors import InvalidArgument
 
 with lazy_imports():
     from likeset.app.console import home as console_pages
@@ -163,9 +163,9 @@ def _no_pins(home: "homes.Home", folder: Path) -> list[str]:
     return [f"no card is pinned here, so no letter can come; compare cards by telephone, then: {command}"]
 
 
-def sync_document(done: "mailboxes.Synced", troubles: Sequence[LikesetError] = ()) -> dict[str, Any]:
+def sync_document(done: "mailboxes.Synced") -> dict[str, Any]:
     deadline = None if done.next_deadline is None else done.next_deadline.isoformat()
-    return {**asdict(done), "next_deadline": deadline, "troubles": [str(trouble) for trouble in troubles]}
+    return {**asdict(done), "next_deadline": deadline, "troubles": list(done.troubles.values())}
 
 
 @contextmanager
@@ -235,17 +235,17 @@ def sync(*, mailbox: MailboxOption = None, home: HomePath = HERE, as_json: JsonF
     Example: `likeset sync --home st-mary`
     """
     with syncs_of(home, mailbox) as opened:
-        done, troubles = mailboxes.sync_once(opened)
+        done = mailboxes.sync_once(opened)
         done.notes[:0] = _no_pins(opened[0].home, home) if opened else []
 
     def view() -> None:
-        if done.words != mailboxes.NOTHING_NEW or not troubles:
+        if done.words != mailboxes.NOTHING_NEW or not done.troubles:
             stdout.print(literal(done.words), soft_wrap=True)
         show_notes(done.notes)
-        for trouble in troubles:
-            complain(str(trouble))
+        for trouble in done.troubles.values():
+            complain(trouble)
 
-    emit(sync_document(done, troubles), as_json=as_json, view=view, ok=not troubles)
+    emit(sync_document(done), as_json=as_json, view=view, ok=not done.troubles)
 
 
 def up(

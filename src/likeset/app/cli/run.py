@@ -162,12 +162,12 @@ def start(
                 curators.Curator(letters.Mail(curating)).add_schema(consumer.folder(signed.name).schema_path)
         consumer.start_run(signed, store.address)
         with mailboxes.opened_syncs(home, [store.address]) as opened:
-            done, troubles = mailboxes.sync_once(opened)
+            done = mailboxes.sync_once(opened)
         progress, warnings = consumer.progress(signed), runs.notes_on(consumer, signed)
 
     def view() -> None:
         _print_status(progress)
-        for trouble in troubles:
+        for trouble in done.troubles.values():
             complain(f"{trouble}; the terms are signed and stored, and the next sync posts them")
 
     document = {
@@ -175,11 +175,11 @@ def start(
         "digest": signed.terms.digest,
         "mailbox": store.address,
         "warnings": notices.notice_documents(warnings),
-        **sync_document(done, troubles),
+        **sync_document(done),
     }
     texts = [*(warning.text for warning in warnings), *done.notes]
     hint = at_home(home, "likeset", "run", "watch", signed.name)
-    emit(document, as_json=as_json, view=view, notes=texts, next_step=hint, ok=not troubles)
+    emit(document, as_json=as_json, view=view, notes=texts, next_step=hint, ok=not done.troubles)
 
 
 @run.command()
@@ -227,8 +227,9 @@ def _watch(consumer: "consumers.Consumer", followed: "home_runs.Run", home: Path
             if not as_json:
                 _print_status(progress)
 
-            def synced(_: "Synced") -> None:
+            def synced(done: "Synced") -> None:
                 nonlocal progress
+                troubles.extend(done.troubles.values())
                 before, progress = progress, consumer.progress(followed)
                 if progress != before and not as_json:
                     _print_status(progress)
@@ -238,9 +239,7 @@ def _watch(consumer: "consumers.Consumer", followed: "home_runs.Run", home: Path
             def tell(line: str) -> None:
                 stderr.print(literal(line), soft_wrap=True) if as_json else show_notes([line])
 
-            mailboxes.serve(
-                opened, stop=stop, tell=tell, synced=synced, troubled=troubles.append, longest=_LONGEST_PAUSE
-            )
+            mailboxes.serve(opened, stop=stop, tell=tell, synced=synced, longest=_LONGEST_PAUSE)
     failed = progress.ended is not None and not progress.done
     cancelled = consumer.run(followed.name).state == "cancelled"
     document = {**progress.document(), "cancelled": cancelled, "troubles": troubles if once else []}
@@ -269,11 +268,11 @@ def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
         followed = _started(consumer, name)
         consumer.cancel(followed)
         with mailboxes.opened_syncs(home, [followed.mailbox]) as opened:
-            _, troubles = mailboxes.sync_once(opened)  # takes back what nobody has read
+            troubles = mailboxes.sync_once(opened).troubles  # takes back what nobody has read
     notes = ["owners that have offered no rows are told; for the others it ends with their receipt, or with the terms"]
     if troubles:
         notes.append(f"tell them later, and take the rest back, with: {' '.join(at_home(home, 'likeset sync'))}")
-    document = {"run": name, "cancelled": True, "troubles": [str(trouble) for trouble in troubles]}
+    document = {"run": name, "cancelled": True, "troubles": list(troubles.values())}
     emit(document, as_json=as_json, notes=notes)
 
 
