@@ -11,7 +11,7 @@ from ledger_world import CURATOR, ROWS, TARGET, Died, charge, commit, gaussian, 
 from durable_writes import durable_writes
 from likeset import errors
 from likeset.ledger.budget import Charge, Request
-from likeset.ledger.ledger import Entry, Ledger
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import NoRelease, Release
 
 MEAN, SEVEN, FREE = charge(TARGET, gaussian()), charge(CURATOR, ROWS, rows=7), charge(CURATOR, NoRelease())
@@ -295,20 +295,3 @@ class TestTransactions:
             assert transaction.answer(SEVEN, b"rows", None, request=OFFER) == b"rows"
             assert transaction.answer(SEVEN, b"other rows", None, request=OFFER) == b"rows"
         assert [message.message for message in ledger.messages()] == [b"rows"]
-
-    def test_a_reader_is_told_every_durable_entry_once_and_nothing_that_was_undone(self, path: Path) -> None:
-        told: list[Entry] = []
-        with opened(Ledger(path, reader=lambda entry, _: told.append(entry))) as ledger, Ledger(path) as other:
-            with pytest.raises(Died), ledger.deciding() as transaction:  # noqa: PT012 - a block
-                transaction.append("began", "run", {})
-                raise Died
-            other.append("invited", "run", {})
-            with ledger.deciding() as transaction:
-                transaction.append("approved", "run", {})
-                assert told[-1].kind == "invited", "not yet durable"
-            assert told[-1].kind == "approved"
-            with pytest.raises(errors.ChargeRefused):
-                ledger.append("commit", "x", {})
-            ledger.refresh()
-            assert tuple(told) == ledger.entries()
-            assert told[-1].kind == "approved"

@@ -345,7 +345,7 @@ def test_half_a_limit_is_refused(arguments: tuple[float | None, float | None, Re
 
 def test_the_format_of_entries_includes_that_of_events() -> None:
     """A new version of the events' JSON form needs a new version of the ledger's file."""
-    assert (events.VERSION, sqlite_file._VERSION) == (3, 5)
+    assert (events.VERSION, sqlite_file._VERSION) == (3, 6)
 
 
 VIEW = View.curator("north")

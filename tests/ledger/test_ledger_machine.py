@@ -25,7 +25,7 @@ from ledger_world import (
 from chance import examples
 from likeset.errors import BudgetExceeded, DifferentRequest, MessagePurged, UnfinishedRequest
 from likeset.ledger.budget import Limit, Request
-from likeset.ledger.ledger import AUDIT, Entry, Head, Ledger, Reservation
+from likeset.ledger.ledger import AUDIT, Head, Ledger, Reservation
 from likeset.privacy.events import NoRelease, View
 
 OWNER = View.owners("clinic-a")
@@ -57,8 +57,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.notes = 0
 
     def _opened(self) -> Ledger:
-        self.told: list[Entry] = []
-        return Ledger(self.directory / "ledger.sqlite", reader=lambda entry, _: self.told.append(entry))
+        return Ledger(self.directory / "ledger.sqlite")
 
     def _reserve(self, what: tuple[Any, ...], repeatable: bool) -> None:
         view, event, request, rows = what
@@ -240,10 +239,8 @@ class LedgerMachine(RuleBasedStateMachine):
             assert (spent > 0.0) == (pure > 0.0)
 
     @invariant()
-    def every_entry_was_told_once(self) -> None:
-        """Whoever follows the log knows all that is durable, and nothing that was undone."""
-        assert self.ledger.entries() == tuple(self.told)
-        assert sum(entry.kind in AUDIT for entry in self.told) == self.notes
+    def every_note_is_there_once(self) -> None:
+        assert sum(entry.kind in AUDIT for entry in self.ledger.entries()) == self.notes
 
     def teardown(self) -> None:
         """Whatever happened: the chain holds, and every head that was written down is in it."""

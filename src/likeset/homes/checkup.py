@@ -171,9 +171,10 @@ def _disk(place: Path, what: str) -> Check:
 
 
 def _clock(home: Home) -> Iterator[Check]:
-    now, last = home.clock(), home.last_at
+    now, head = home.clock(), home.database.head()
+    last = home.database.entries(first=head.number)[-1].document()["at"]
     shown = f"says {now:%Y-%m-%d %H:%M} UTC"
-    if last and now < datetime.fromisoformat(last) - timedelta(minutes=1):
+    if now < datetime.fromisoformat(last) - timedelta(minutes=1):
         yield Check("clock", ok=False, detail=f"{shown}, before the last entry of the log; set it")
     else:
         yield Check("clock", ok=True, detail=shown)

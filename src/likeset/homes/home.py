@@ -1,14 +1,13 @@
 """A party's directory: settings with roles, its card, the cards it pinned, one database, the keys of its runs."""
 
 import fcntl
+import json
 import os
 import re
 import secrets
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
@@ -30,7 +29,7 @@ from likeset.files import (
     read_secret,
     write_secret,
 )
-from likeset.ledger.ledger import Entry, Ledger, Transaction
+from likeset.ledger.ledger import Ledger, Transaction
 from likeset.text import near_miss, without_secrets
 from likeset.trust.cards import (
     CARD_FILE,
@@ -79,6 +78,7 @@ TABLES = {
     "letters_by_run": "CREATE INDEX letters_by_run ON letters (digest, peer, way, number)",
     "letters_by_file": "CREATE INDEX letters_by_file ON letters (folder, name)",
     "letters_to_post": "CREATE INDEX letters_to_post ON letters (state) WHERE state IN ('ready', 'claimed', 'stale')",
+    "log_by_kind": "CREATE INDEX log_by_kind ON log (kind, key)",
     "pins": """CREATE TABLE pins (
         fingerprint TEXT PRIMARY KEY, name TEXT NOT NULL, role TEXT NOT NULL, card BLOB NOT NULL, at TEXT NOT NULL,
         state TEXT NOT NULL, by TEXT NOT NULL, reason TEXT NOT NULL
@@ -264,28 +264,6 @@ notify: {words(settings.notify.model_dump(mode="json", by_alias=True, exclude_de
 """
 
 
-@dataclass
-class _Folded:
-    """What a home knows from its log beside budgets."""
-
-    stopped: str = ""
-    last_at: str = ""
-    policy: tuple[str, str] | None = None
-    day: str = ""
-    refused: Counter[str] = field(default_factory=Counter)
-
-    def take(self, entry: Entry, document: Any) -> None:
-        self.last_at = max(self.last_at, document["at"])
-        if entry.kind == "stopped":
-            self.stopped = self.stopped or document["at"]
-        elif entry.kind == "policy":
-            self.policy = document["digest"], document["name"]
-        elif entry.kind == "refused":
-            if document["at"][:10] != self.day:
-                self.day, self.refused = document["at"][:10], Counter()
-            self.refused[entry.key] += 1
-
-
 _MOST_REFUSED = 100  # refusals that the log records for one run and day; further ones are dropped
 _MOST_REASON = 600
 
@@ -295,7 +273,6 @@ class Home:
 
     def __init__(self, folder: Path, *, clock: Clock = utc_now) -> None:
         self.folder, self.clock = folder, clock
-        self._folded = _Folded()
         if not (folder / SETTINGS_FILE).is_file():
             reason = "is no home; give --home DIR or set LIKESET_HOME (new: `likeset init DIR --name NAME --role ROLE`)"
             raise InvalidArgument("--home", str(folder), reason)
@@ -407,7 +384,7 @@ class Home:
     def database(self) -> Ledger:
         if not self.database_file.exists():
             raise InvalidArgument("--home", str(self.folder), f"has no {DATABASE_FILE}; restore it from a backup")
-        return Ledger(self.database_file, tables=TABLES, clock=self.clock, reader=self._folded.take)
+        return Ledger(self.database_file, tables=TABLES, clock=self.clock)
 
     def deciding(self) -> AbstractContextManager[Transaction]:
         """One write transaction; everything that is decided in it is still true when it ends."""
@@ -420,35 +397,38 @@ class Home:
         """Log why something was refused; never raises, since that could sound different to the other side."""
         reason = reason_for_log(error) if isinstance(error, Exception) else error
         try:
-            self.database.refresh()
-            count = self._folded.refused[about] if self._folded.day == stamp(self.clock())[:10] else 0
-            if count < _MOST_REFUSED:
+            hundredth = self._last_entry("refused", about[:100], skipped=_MOST_REFUSED - 1)
+            if hundredth is None or hundredth["at"][:10] != stamp(self.clock())[:10]:
                 self.note("refused", about[:100], reason=reason[:_MOST_REASON])
         except (LikesetError, OSError):
             pass
 
-    @property
-    def last_at(self) -> str:
-        self.database.refresh()
-        return self._folded.last_at
+    def _last_entry(self, kind: str, about: str = "", *, skipped: int = 0) -> Any:
+        """The last entry of a kind in the log, or one before; None if there is none."""
+        query = "SELECT body FROM log WHERE kind = ? AND key = ? ORDER BY number DESC LIMIT 1 OFFSET ?"
+        with self.database.snapshot() as connection:
+            found = connection.execute(query, (kind, about, skipped)).fetchone()
+        return None if found is None else json.loads(found[0])
 
     @property
     def policy_in_log(self) -> tuple[str, str] | None:
         """Digest of the policy that is in force, and the owner's name with it."""
-        self.database.refresh()
-        return self._folded.policy
+        entry = self._last_entry("policy")
+        return None if entry is None else (entry["digest"], entry["name"])
 
     def check_running(self) -> None:
         """Raise ``HomeRestored`` if this home was found to be restored from an old backup."""
-        self.database.refresh()
-        if self._folded.stopped:
-            raise HomeRestored(self._folded.stopped)
+        if entry := self._last_entry("stopped"):
+            raise HomeRestored(entry["at"])
 
     @property
     def stopped(self) -> str:
         """Why this home was stopped; empty if it works."""
-        self.database.refresh()
-        return str(HomeRestored(self._folded.stopped)) if self._folded.stopped else ""
+        try:
+            self.check_running()
+        except HomeRestored as error:
+            return str(error)
+        return ""
 
     def stop(self, reason: str) -> None:
         self.note("stopped", "", reason=reason)

@@ -288,9 +288,6 @@ class LedgerState:
         return None
 
 
-Reader = Callable[[Entry, Any], None]
-"""Called once with every durable entry, in order, and with its parsed body."""
-
 _ENTRIES = "SELECT number, kind, key, body, previous, hash FROM log"
 _NUMBERS = "SELECT number FROM log WHERE key"  # by the index of keys
 _ABOUT = f"WHERE number < ? AND number IN ({_NUMBERS} = ? UNION ALL {_NUMBERS} BETWEEN ? AND ?)"
@@ -333,7 +330,6 @@ class Ledger:
         read_only: look at an existing ledger without changing anything.
         patience: seconds to wait for another process's lock.
         clock: tells the time that entries carry.
-        reader: takes in every entry once it is durable, in order; for what else follows from the log than budgets.
 
     Privacy contract:
         Protects:  the rows behind each account, against its observer, within the account's limit.
@@ -352,14 +348,11 @@ class Ledger:
         read_only: bool = False,
         patience: float = 30.0,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-        reader: Reader | None = None,
     ) -> None:
         self.path = Path(path)
         self._patience = patience
         self._clock = clock
         self._state = LedgerState()
-        self._reader = reader
-        self._read_until = START.number
         self._lock = threading.RLock()
         statements = (*TABLES, *(tables or {}).values())
         self._store = SqliteFile(
@@ -399,8 +392,6 @@ class Ledger:
                 if self._state.head != known:
                     self._state = LedgerState()  # it may be ahead of the file
                 raise
-            for entry, document in transaction.appended:
-                self._tell(entry, document)
 
     def append(self, kind: str, key: str, document: dict[str, Any]) -> Entry:
         """Write an entry of audit by itself; durable when this returns."""
@@ -588,19 +579,9 @@ class Ledger:
                 raise LedgerTampered(f"ledger {self.path}: entry {state.head.number} is not what it was")
             del rows[0]
         for item in check(rows, state.head):
-            document, problem = _taken_in(state, item)
-            if problem is not None:
+            if problem := _taken_in(state, item):
                 self._state = LedgerState()  # earlier entries are not trusted either
                 raise LedgerTampered(f"ledger {self.path}: {problem}; nothing can be charged to it")
-            if isinstance(item, Entry):
-                self._tell(item, document)
-
-    def _tell(self, entry: Entry, document: Any) -> None:
-        """Pass a durable entry to the reader, once, even if the state is rebuilt after a failed block."""
-        if entry.number > self._read_until:
-            if self._reader is not None:
-                self._reader(entry, document)
-            self._read_until = entry.number
 
     def _write_first_entry(self, connection: sqlite3.Connection) -> None:
         identity = secrets.token_hex(16)  # so that no two ledgers share a head
@@ -625,21 +606,20 @@ def _stored(row: tuple[Any, ...], state: LedgerState) -> StoredMessage:
     return stored
 
 
-def _taken_in(state: LedgerState, item: Entry | Problem) -> tuple[Any, Problem | None]:
+def _taken_in(state: LedgerState, item: Entry | Problem) -> Problem | None:
     if isinstance(item, Problem):
-        return None, item
+        return item
     try:
         document = item.document()
     except ValueError:
-        return None, Problem(item.number, "has a body that is not JSON")
-    return document, state.apply(item, document)
+        return Problem(item.number, "has a body that is not JSON")
+    return state.apply(item, document)
 
 
 def _walk(connection: sqlite3.Connection, state: LedgerState, seen: dict[int, bytes]) -> list[Problem]:
     problems = []
     for item in check(connection.execute(f"{_ENTRIES} ORDER BY number")):
-        _, problem = _taken_in(state, item)
-        if problem is not None:
+        if problem := _taken_in(state, item):
             problems.append(problem)
         if isinstance(item, Entry):
             seen[item.number] = item.hash
@@ -684,7 +664,6 @@ class Transaction:
 
     def __init__(self, connection: sqlite3.Connection, state: LedgerState, now: str) -> None:
         self.connection = connection
-        self.appended: list[tuple[Entry, Any]] = []
         self.failed = False
         self._state = state
         self._now = now
@@ -693,13 +672,11 @@ class Transaction:
     def append(self, kind: str, key: str, document: dict[str, Any]) -> Entry:
         """Append an entry about a run or data set (``key``); its document never contains a value of a row."""
         entry = link(self._state.head, kind=kind, key=key, body=canonical({**document, "at": self._now}))
-        written = entry.document()
         self.failed, failed = True, self.failed  # if this raises, the block is undone, even if its caller goes on
-        problem = self._state.apply(entry, written)
+        problem = self._state.apply(entry, entry.document())
         if problem is not None:
             raise ChargeRefused(f"ledger: {problem}")
         self.connection.execute(_INSERT_ENTRY, entry)
-        self.appended.append((entry, written))
         self.failed = failed
         return entry
 
