@@ -28,7 +28,7 @@ from likeset.errors import (
 from likeset.files import keep_private_bytes, make_private_folder, remove_unfinished
 from likeset.homes.home import SPLIT_FOLDER, Home, TunnelPlace, reason_for_log
 from likeset.homes.mail import Decision, Heard, Mail, RoleHandler
-from likeset.homes.runs import Ending, Run, State, StoredLetter, ending_document, last_time, read_ending
+from likeset.homes.runs import Ending, Run, State, ending_document, last_time, read_ending
 from likeset.ledger.ledger import Transaction
 from likeset.protocol.party import CURATOR, ComputeState, Party, Step
 from likeset.protocol.split import (
@@ -410,7 +410,7 @@ class Computing:
         for owner in sorted(party.waiting_for):
             is_gone = run.role == "consumer" and (owner not in present or owner in abstain)
             if is_gone or (deadline is not None and self.mail.passed(deadline)):
-                self.mail.decide(run, Decision("give-up", owner), lambda party, owner=owner: party.give_up(owner))  # type: ignore[misc]
+                self.mail.decide(run, Decision("give-up", owner))
         self.mail.update(run, due=deadline.timestamp() if party.waiting_for and deadline is not None else None)
 
     def waiting(self, run: Run) -> tuple[tuple[str, ...], datetime | None] | None:
@@ -569,11 +569,6 @@ class ComputeHandler(RoleHandler):
         reach = self.computing.reach(run)
         return ComputeParty(run.terms, role, secret=self.home.secret, cards=cards, reach=reach), ExitStack()
 
-    def repeat(self, party: Party, row: StoredLetter) -> Step:
-        if not isinstance(party, ComputeParty) or row.kind != "give-up":
-            raise IllegalMessage("a split run that opened its picks cannot be resumed")
-        return party.give_up(row.peer)
-
     def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
         if run.state == "accepted":
             run = self.mail.change(t, run, state="begun")
@@ -587,6 +582,10 @@ class ComputeHandler(RoleHandler):
         elif run.is_split and isinstance(error, PartyFailed):
             self.computing.end(t, run, Ending.NOT_COMPUTED, str(error), tell=True)
 
+    def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
+        is_ending = run.is_split and post == "ending" and peer in (run.terms.consumer, CURATOR, WITNESS)
+        return is_ending and self.computing.hear_ending(t, run, peer, document)
+
     def due(self, run: Run) -> None:
         if run.state in ("invited", "waiting", "refused"):
             self.mail.consider(run)
@@ -598,7 +597,3 @@ class Witness(ComputeHandler):
     """It computes, and has no data."""
 
     role: ClassVar[Role] = "witness"
-
-    def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
-        is_peer = post == "ending" and peer in (CURATOR, run.terms.consumer)
-        return is_peer and self.computing.hear_ending(t, run, peer, document)

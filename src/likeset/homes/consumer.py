@@ -21,10 +21,10 @@ from likeset.geometry.selection import Selection
 from likeset.homes.compute import ComputeHandler
 from likeset.homes.home import Home
 from likeset.homes.mail import Decision, Heard
-from likeset.homes.runs import Ending, Invitation, Run, StoredLetter, ending_document, read_ending, read_progress
+from likeset.homes.runs import Ending, Invitation, Run, ending_document, read_ending, read_progress
 from likeset.ledger.ledger import Transaction
 from likeset.privacy.noise import SecretNoise
-from likeset.protocol.party import CURATOR, Party, Step
+from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.sealed import Consumer as ConsumerParty
 from likeset.protocol.split import SplitConsumer
 from likeset.protocol.terms import WITNESS, Terms, check_between
@@ -233,14 +233,13 @@ class Consumer(ComputeHandler):
     def runs(self) -> list[Run]:
         return self.mail.runs(role="consumer")
 
-    def run(self, name: str) -> Run:
-        found = self.mail.runs(name=name, role="consumer")
-        if not found:
-            raise InvalidArgument("RUN", name, "is not known here; see `likeset run list`")
-        return found[-1]
-
     def find(self, name: str) -> Run | None:
         return next(iter(self.mail.runs(name=name, role="consumer")), None)
+
+    def run(self, name: str) -> Run:
+        if (found := self.find(name)) is None:
+            raise InvalidArgument("RUN", name, "is not known here; see `likeset run list`")
+        return found
 
     def sign(self, terms: Terms) -> Run:
         """Sign terms and record the run; a second call signs the same bytes."""
@@ -326,7 +325,7 @@ class Consumer(ComputeHandler):
         if ending is None:
             return False
         if run.is_split and ending[0] is not Ending.NOT_CURATED:
-            return self.computing.hear_ending(t, run, peer, document)
+            return super().hear_document(t, run, peer, post, document)
         if ending[0] not in (Ending.NOT_CURATED, Ending.DONE):  # then the summary is on its way
             self.mail.end_in(t, run, "failed", *ending)
         return True
@@ -347,11 +346,6 @@ class Consumer(ComputeHandler):
         if run.is_split:
             made |= {"secret": self.home.secret, "cards": cards, "reach": self.computing.reach(run)}
         return (SplitConsumer if run.is_split else ConsumerParty)(terms, **made), ExitStack()
-
-    def repeat(self, party: Party, row: StoredLetter) -> Step:
-        if row.kind == "start":
-            return party.start()  # type: ignore[attr-defined,no-any-return]
-        return super().repeat(party, row)
 
     def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
         if run.state == "invited":
@@ -399,7 +393,7 @@ class Consumer(ComputeHandler):
         }
         enclosed |= dict.fromkeys(owners, tuple(signed[name] for name in computing))
         try:
-            self.mail.decide(run, Decision("start", enclosed=enclosed), lambda party: party.start())  # type: ignore[attr-defined]
+            self.mail.decide(run, Decision("start", enclosed=enclosed))
         except QuorumMissed:
             self.mail.end(run, "failed", Ending.QUORUM_MISSED)
         except UnfinishedRequest as error:

@@ -26,16 +26,16 @@ from likeset.files import PRIVATE_FOLDER, keep_private_bytes, make_private_folde
 from likeset.homes.compute import ComputeHandler
 from likeset.homes.consumer import keep_rows
 from likeset.homes.mail import Decision, Heard
-from likeset.homes.runs import RECEIPT, Ending, Run, StoredLetter, ending_document, last_time, progress_document
+from likeset.homes.runs import RECEIPT, Ending, Run, ending_document, last_time, progress_document
 from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Transaction
 from likeset.privacy.events import View
 from likeset.privacy.noise import SecretNoise
-from likeset.protocol.party import ChargeWanted, Party, Step
+from likeset.protocol.party import ChargeWanted, Party
 from likeset.protocol.prices import owner_limits
 from likeset.protocol.sealed import Curator as CuratorParty
 from likeset.protocol.split import make_curator
-from likeset.protocol.terms import WITNESS, Terms, digest_of_rows, is_digest
+from likeset.protocol.terms import Terms, digest_of_rows, is_digest
 from likeset.protocol.wire import Message
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import SourceScan
@@ -153,9 +153,6 @@ class Curator(ComputeHandler):
         charge = wanted.charge
         return replace(charge, costs=tuple((_of_run(view, run.terms), event) for view, event in charge.costs))
 
-    def repeat(self, party: Party, row: StoredLetter) -> Step:
-        return party.give_up(row.peer) if isinstance(party, CuratorParty) else super().repeat(party, row)
-
     # After a letter.
 
     def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:
@@ -188,9 +185,7 @@ class Curator(ComputeHandler):
     def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
         if post == PARTICIPATION and peer in run.terms.owners:
             return document == b"abstains"
-        if post == "ending" and run.is_split and peer in (run.terms.consumer, WITNESS):
-            return self.computing.hear_ending(t, run, peer, document)
-        return False
+        return super().hear_document(t, run, peer, post, document)
 
     # Periodic work.
 
@@ -222,7 +217,7 @@ class Curator(ComputeHandler):
                 break
             owner = sorted(gone | late)[0]
             try:
-                self.mail.decide(run, Decision("give-up", owner), lambda party, owner=owner: party.give_up(owner))  # type: ignore[misc]
+                self.mail.decide(run, Decision("give-up", owner))
             except (QuorumMissed, UnfinishedRequest) as error:
                 with self.home.deciding() as t:
                     self._fail(t, self.mail.reload(run), error)

@@ -54,6 +54,8 @@ from likeset.homes.runs import (
 from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Transaction
 from likeset.protocol.party import ChargeWanted, Party, Step
+from likeset.protocol.sealed import Consumer, Curator
+from likeset.protocol.split import ComputeParty, SplitConsumer
 from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Message, decode
 from likeset.trust.cards import Card, Role, fields
@@ -151,10 +153,6 @@ class RoleHandler(ABC):
     def admit(self, terms: Terms, *, by_steward: bool) -> None:  # noqa: B027 - optional
         """Raise unless new terms may be stored; called in the transaction that stores them."""
 
-    def repeat(self, party: Party, row: StoredLetter) -> Step:
-        """Make a decision of this home again, in a replay."""
-        raise IllegalMessage(f"a decision that {type(party).__name__} does not know: {row.kind}")
-
     def check(self, run: Run) -> None:  # noqa: B027 - optional
         """Raise if no reply may be made now; called before rows are read and again in the transaction."""
 
@@ -231,10 +229,13 @@ class Mail:
             self._refuse(run, heard, error)
             raise
 
-    def decide(self, run: Run, decision: Decision, act: Act) -> None:
-        """Record a decision of this home as an input of its party, with the letters that follow from it."""
+    def decide(self, run: Run, decision: Decision, act: Act | None = None) -> None:
+        """Record a decision of this home as an input of its party, with the letters that follow from it.
+
+        ``act`` is for one that is not repeated: its run is never resumed.
+        """
         self.check_open(run)
-        self._advance(run, decision, act)
+        self._advance(run, decision, act or (lambda party: _decided(run, party, decision.kind, decision.peer)))
 
     def _advance(self, run: Run, source: Heard | Decision, act: Act) -> None:
         """Let the party of a run act on an input; one transaction records the input and all that follows from it."""
@@ -835,7 +836,7 @@ class Mail:
 
     def _repeated(self, run: Run, party: Party, row: StoredLetter) -> Step:
         if row.way == "own":
-            return self.handlers[run.role].repeat(party, row)
+            return _decided(run, party, row.kind, row.peer)
         data = self.data_of(row) or self.fetch(run, row.peer, row.folder, row.name)
         if data is None:
             raise TryLater(f"run {run.name}: a letter of {row.peer} was removed from the mailbox")
@@ -1075,6 +1076,16 @@ class Mail:
             return False
         with self.home.database.snapshot() as connection:
             return is_own and connection.execute(query, (value,)).fetchone() is None
+
+
+def _decided(run: Run, party: Party, kind: str, peer: str) -> Step:
+    """Let a party act on a decision of this home: when it is made, and in a replay."""
+    match kind, party:
+        case "start", Consumer() | SplitConsumer():
+            return party.start()
+        case "give-up", Curator() | ComputeParty():
+            return party.give_up(peer)
+    raise IllegalMessage(f"run {run.name}: the decision {kind!r} is not made again; this run cannot be resumed")
 
 
 def _insert(t: Transaction, table: str, row: Mapping[str, Any]) -> None:
