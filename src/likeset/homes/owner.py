@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -22,7 +22,7 @@ from likeset.errors import (
     OtherUnit,
     TryLater,
 )
-from likeset.homes.data import DataSet, Registry
+from likeset.homes.data import DataSet, OpenedData, Registry
 from likeset.homes.home import POLICY_FILE, SETTINGS_FILE, Home, Pins, make_home, reason_for_log, stamp
 from likeset.homes.mail import Heard, Mail, RoleHandler
 from likeset.homes.policy import (
@@ -52,9 +52,11 @@ from likeset.ledger.ledger import Ledger, Transaction
 from likeset.privacy.events import NoRelease, View
 from likeset.protocol.party import Party, last_call
 from likeset.protocol.prices import PlannedView, views_of_owners
+from likeset.protocol.sealed import Owner as OwnerParty
 from likeset.protocol.split import OWNERS
 from likeset.protocol.terms import Terms, clock_words
 from likeset.protocol.wire import Message
+from likeset.tables.sources import Source
 from likeset.trust.cards import Card, PinState, Role
 from likeset.trust.letters import PARTICIPATION, PostKind
 
@@ -445,10 +447,8 @@ class Owner(RoleHandler):
     def make(self, run: Run, cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:  # noqa: ARG002 - it knows its peers
         policy = self.put_policy_in_force()
         with ExitStack() as stack:
-            data, key = self.registry.get(run.data), self.home.sampling_key()
-            source = stack.enter_context(data.open_source())
-            smallest = run.smallest_group or policy.smallest_group
-            opened = data.guarded(source, run.terms, smallest_group=smallest, key=key)
+            data = self.registry.get(run.data)
+            _, opened = stack.enter_context(self.opened_data(data, run.terms, policy=policy))
             before = self.fingerprint_of(run.name)
             if before not in (None, opened.fingerprint):
                 raise IllegalMessage(
@@ -456,15 +456,22 @@ class Owner(RoleHandler):
                     "smallest_group"
                 )
             self._opened[run.digest] = opened.fingerprint, data.name, policy
-            party = OWNERS[run.terms.kind](
-                run.terms,
-                self.name,
-                scan=opened.scan,
-                key=key,
-                declared=data.declared,
-                secret=None if run.terms.split is None else self.home.secret,
-            )
-            return party, stack.pop_all()
+            return self.party(run.terms, data, opened), stack.pop_all()
+
+    @contextmanager
+    def opened_data(
+        self, data: DataSet, terms: Terms, *, policy: Policy | None = None
+    ) -> Iterator[tuple[Source, OpenedData]]:
+        """A data set and its rows as a run may see them, in groups of the size with which the run began."""
+        run = self.mail.run(bytes.fromhex(terms.digest))
+        smallest = (None if run is None else run.smallest_group) or (policy or self.policy).smallest_group
+        with data.open_source() as source:
+            yield source, data.guarded(source, terms, smallest_group=smallest, key=self.home.sampling_key())
+
+    def party(self, terms: Terms, data: DataSet, opened: OpenedData) -> OwnerParty:
+        key, secret = self.home.sampling_key(), None if terms.split is None else self.home.secret
+        kind = OWNERS[terms.kind]
+        return kind(terms, self.name, scan=opened.scan, key=key, declared=data.declared, secret=secret)
 
     def fingerprint_of(self, name: str) -> str | None:
         """The fingerprint of the data set when a run began; None before, and after a purge."""

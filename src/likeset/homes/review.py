@@ -46,7 +46,7 @@ from likeset.protocol.party import CURATOR, RELEASE_ROUND
 from likeset.protocol.prices import PlannedView
 from likeset.protocol.sealed import Owner as OwnerParty
 from likeset.protocol.sealed import row_handles
-from likeset.protocol.split import OWNERS, is_kept_offer, records_in, shared_replies
+from likeset.protocol.split import is_kept_offer, records_in, shared_replies
 from likeset.protocol.terms import MOST_SHOWN, Terms
 from likeset.protocol.wire import (
     Asked,
@@ -152,14 +152,12 @@ def inbox_run(owner: Owner, run: Run) -> dict[str, Any]:
         "rows": None if terms is None else terms.rows_per_owner,
         "readable": None if terms is None else terms.rows_readable,
         "parties": [asdict(card) for card in asking],
-        "status": status_of(owner, run, asking=asking),
+        "status": status_of(owner, run),
     }
 
 
-def status_of(
-    owner: Owner, run: Run, *, asking: Sequence[AskingCard] | None = None, verdict: Verdict | None = None
-) -> str:
-    """Where a run stands, in a word or two; ``asking`` and ``verdict`` if they are known already."""
+def status_of(owner: Owner, run: Run) -> str:
+    """Where a run stands, in a word or two."""
     has_begun = owner.has_begun(run.name)
     if run.is_withdrawn:
         return f"closed: {CLOSED[Ending.WITHDRAWN]}"
@@ -171,7 +169,7 @@ def status_of(
     terms = run.readable
     if terms is None:
         return UNREADABLE
-    faulty = [] if run.is_over else [card for card in (owner.asking(terms) if asking is None else asking) if card.fault]
+    faulty = [] if run.is_over else [card for card in owner.asking(terms) if card.fault]
     if faulty and not (has_begun and faulty[0].state == "pinned"):  # owner.yaml counts for what is to begin
         return f"the {faulty[0].role}'s card is {_BECAME[faulty[0].state]}"
     if run.stopped_because and not has_left:
@@ -180,7 +178,7 @@ def status_of(
         return "rows left" if has_left else "began"
     if run.decided:
         return "approved" if owner.now() < run.deadline else "approved, but nothing came by the deadline"
-    return "waiting" if (verdict or owner.judge(terms)).accepted else "owner.yaml refuses it"
+    return "waiting" if owner.judge(terms).accepted else "owner.yaml refuses it"
 
 
 def open_decisions(owner: Owner, run: Run) -> tuple[Choice, ...]:
@@ -467,9 +465,7 @@ def find_row(owner: Owner, name: str, handle: int) -> dict[str, Any]:
     if not rows_left(out_rows(owner, run)):
         raise InvalidArgument("RUN", name, "no row left in it")
     data, key = owner.registry.get(run.data), owner.home.sampling_key()
-    smallest = run.smallest_group or owner.policy.smallest_group
-    with data.open_source() as source:
-        opened = data.guarded(source, run.terms, smallest_group=smallest, key=key)
+    with owner.opened_data(data, run.terms) as (source, opened):
         if owner.fingerprint_of(name) != opened.fingerprint:
             reason = f"data set {data.name} changed since the run began, or the run's messages were purged"
             raise InvalidArgument("RUN", name, f"{reason}: nobody can tell which row it was")
@@ -578,7 +574,7 @@ def review(owner: Owner, name: str) -> Review:
     return Review(
         run=run,
         asking=asking,
-        status=status_of(owner, run, asking=asking, verdict=judged),
+        status=status_of(owner, run),
         lines=tuple(lines),
         budgets=budgets,
         verdict=judged,
@@ -744,15 +740,10 @@ class Rehearsal:
 def rehearse(owner: Owner, terms: Terms, *, data: str = "") -> Rehearsal:
     """Do what a run would do; nothing leaves, and nothing is charged."""
     run = owner.mail.run(bytes.fromhex(terms.digest))
-    smallest = (None if run is None else run.smallest_group) or owner.policy.smallest_group
     data_set = owner.data_for(terms, data=data or ("" if run is None else run.data))
     basis, values, used = _release(owner, run, terms)
-    key = owner.home.sampling_key()
-    with data_set.open_source() as source:
-        opened = data_set.guarded(source, terms, smallest_group=smallest, key=key)
-        secret = None if terms.split is None else owner.home.secret
-        kind = OWNERS[used.kind]
-        party = kind(used, owner.name, scan=opened.scan, key=key, declared=data_set.declared, secret=secret)
+    with owner.opened_data(data_set, terms) as (_, opened):
+        party = owner.party(used, data_set, opened)
         replies = [reply for call in _calls(used, values) for reply in _said(party, call)]
         leaving = tuple(reply.data for reply in replies if rows_in([reply]))
         return Rehearsal(
