@@ -18,7 +18,7 @@ from likeset.homes.consumer import Consumer
 from likeset.homes.curator import Curator
 from likeset.homes.home import Home, make_home
 from likeset.homes.mail import Mail
-from likeset.homes.owner import Owner, make_owner_home
+from likeset.homes.owner import Owner
 from likeset.ledger.budget import Limit
 from likeset.privacy.events import Relation, View
 from likeset.run.job import Job
@@ -68,7 +68,7 @@ def make_homes(place: Path, owners: int) -> dict[str, Home]:
     homes = {CONSUMER: consumer, "curator": curator}
     for number in range(owners):
         name = f"owner-{number:04d}"
-        home = homes[name] = make_owner_home(place / name, name=name)
+        home = homes[name] = make_home(place / name, name=name, roles=("owner",))
         (home.folder / "owner.yaml").write_text(POLICY)
         write_rows(place / f"{name}.csv", number)
         Owner(Mail(home)).registry.add("patients", str(place / f"{name}.csv"), schema=schema)

@@ -13,9 +13,9 @@ from pathlib import Path
 from between_world import Market
 from home_world import CONSUMER, POLICY, Clock, rows_text
 
-from likeset.homes.home import Home
+from likeset.homes.home import Home, make_home
 from likeset.homes.mail import Mail
-from likeset.homes.owner import Owner, make_owner_home
+from likeset.homes.owner import Owner
 from likeset.homes.runs import Run
 from likeset.ledger.budget import Limit
 from likeset.privacy.events import Relation, View
@@ -43,7 +43,7 @@ class Homes(Market):
     def __init__(self, place: Path) -> None:
         super().__init__(place, clock=Clock(datetime.now(UTC)))
         (place / "st-mary.csv").write_text(rows_text(5, 400, rare=4))
-        with make_owner_home(self.steward, name="st-mary") as home:
+        with make_home(self.steward, name="st-mary", roles=("owner",)) as home:
             Owner(Mail(home)).put_policy_in_force()
             self.consumer.home.pins.pin(home.card, "owner", by="Ada")
         limit = Limit(9999.0, 1e-5, Relation.REPLACE_ONE)  # room for several runs

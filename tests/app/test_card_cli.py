@@ -11,7 +11,6 @@ from typer.testing import Result
 
 from likeset.app.cli import card as card_commands
 from likeset.homes.home import Home, make_home
-from likeset.homes.owner import make_owner_home
 from likeset.trust.cards import SECRET_FILE
 
 OTHER_LETTER = {"A": "B"}
@@ -45,7 +44,7 @@ class World:
 def world(tmp_path: Path) -> World:
     return World(
         tmp_path,
-        make_owner_home(tmp_path / "st-mary", name="st-mary"),
+        make_home(tmp_path / "st-mary", name="st-mary", roles=("owner",)),
         make_home(tmp_path / "clinic", name="clinic", roles=("consumer",)),
         make_home(tmp_path / "hub", name="hub", roles=("curator",)),
     )

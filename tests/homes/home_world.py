@@ -24,7 +24,7 @@ from likeset.homes.consumer import Consumer
 from likeset.homes.curator import Curator
 from likeset.homes.home import SETTINGS_FILE, Home, make_home
 from likeset.homes.mail import Mail
-from likeset.homes.owner import Owner, make_owner_home, open_owner
+from likeset.homes.owner import Owner, open_owner
 from likeset.homes.runs import Run, must_know, role_in
 from likeset.ledger.budget import Limit
 from likeset.privacy.events import Relation, View
@@ -224,7 +224,7 @@ def _make_owner(
     place: Path, name: str, mailboxes: Sequence[str], *, seed: int = 1, rare: int = 0, **policy: Any
 ) -> None:
     folder = place / name
-    make_owner_home(folder, name=name, mailboxes=mailboxes).close()
+    make_home(folder, name=name, roles=("owner",), mailboxes=mailboxes).close()
     give_card(folder, name)
     write_policy(folder, **policy)
     (place / f"{name}.csv").write_text(rows_text(seed, rare=rare))

@@ -11,7 +11,6 @@ from home_world import logged, make_owner, opened
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.homes import checkup
 from likeset.homes.home import Home, make_home, make_party
-from likeset.homes.policy import starting_text
 from likeset.trust.cards import CARD_FILE, SECRET_FILE, Card, CardSecret, Role
 
 THEN = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -19,7 +18,7 @@ ROLES: tuple[Role, ...] = ("owner", "consumer", "curator", "witness")
 
 
 def made(folder: Path, role: Role = "owner", *, name: str = "party-1", **options: Any) -> Home:
-    return make_home(folder, name=name, roles=(role,), policy=starting_text(), **options)
+    return make_home(folder, name=name, roles=(role,), **options)
 
 
 def card_of(name: str) -> Card:

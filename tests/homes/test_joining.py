@@ -95,7 +95,7 @@ def test_invitation_replaced_in_transit(market: Market) -> None:
     """The carrier shows the owner an invitation of its own, and answers the true one itself."""
     mallory = market.party("clinic", "consumer", "curator", folder="mallory")
     true, false = market.invite(), market.invite(inviter=mallory)
-    owner, twin = market.home_of(false), make_home(market.place / "twin", name="st-mary", roles=("owner",), policy="")
+    owner, twin = market.home_of(false), make_home(market.place / "twin", name="st-mary", roles=("owner",))
     market.reply(true, twin)
     heard = true.words(market.replies(true)[0].card)  # what the clinic reads out
     with pytest.raises(InvalidArgument, match="nothing was pinned"):
@@ -137,7 +137,7 @@ def test_reply_from_someone_else(market: Market) -> None:
     """Whoever saw the invitation can answer it under the owner's name; the words tell the two replies apart."""
     invitation = market.invite()
     owner = market.home_of(invitation)
-    other = make_home(market.place / "other", name="st-mary", roles=("owner",), policy="")
+    other = make_home(market.place / "other", name="st-mary", roles=("owner",))
     market.reply(invitation, other)
     with pytest.raises(InvalidArgument, match="nothing was pinned"):
         market.confirm(invitation, invitation.words(owner.card))
@@ -150,7 +150,7 @@ def test_reply_from_someone_else(market: Market) -> None:
 
 def test_replies_of_another_name_or_to_another_invitation_do_not_count(market: Market) -> None:
     invitation, before = market.invite(), market.invite("st-anna")
-    market.reply(invitation, make_home(market.place / "x", name="st-anna", roles=("owner",), policy=""))
+    market.reply(invitation, make_home(market.place / "x", name="st-anna", roles=("owner",)))
     data = Reply.sealed(before, market.home_of(invitation).secret)
     market.store.write(invitation.proposal.reply_to, file_name(data), data)
     assert market.replies(invitation) == []
@@ -297,7 +297,7 @@ def test_no_ambient_keys_before_words_were_compared(monkeypatch: pytest.MonkeyPa
 
 def test_a_home_of_another_name_or_role_does_not_join(market: Market) -> None:
     invitation = market.invite()
-    make_home(market.place / "other", name="other", roles=("owner",), policy="").close()
+    make_home(market.place / "other", name="other", roles=("owner",)).close()
     make_home(market.place / "hub", name="st-mary", roles=("curator",)).close()
     with pytest.raises(InvalidArgument, match="is the home of other"):
         market.home_of(invitation, "other")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from home_world import NOON, POLICY, terms
 
-from likeset.homes.policy import Accounts, Policy, Spending, runs_this_month, starting_text, verdict
+from likeset.homes.policy import NO_RULES, Accounts, Policy, Spending, policy_text, runs_this_month, verdict
 from likeset.privacy.events import Relation
 from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms
 
@@ -132,7 +132,7 @@ def test_a_smallest_group_does_not_go_with_releases_that_are_priced_for_one_row(
 
 def test_the_policy_of_a_new_home_can_be_read_and_allows_nothing(tmp_path: Path) -> None:
     path = tmp_path / "owner.yaml"
-    path.write_text(starting_text())
+    path.write_text(policy_text(NO_RULES))
     found = Policy.load(path)
     assert found.manual_approval
     assert len(reasons(found, terms())) == 5

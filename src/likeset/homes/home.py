@@ -29,6 +29,7 @@ from likeset.files import (
     read_secret,
     write_secret,
 )
+from likeset.homes.policy import NO_RULES, policy_text
 from likeset.ledger.ledger import Ledger, Transaction
 from likeset.text import near_miss, without_secrets
 from likeset.trust.cards import (
@@ -124,14 +125,14 @@ def _checked_address(address: str) -> str:
 MailboxAddress = Annotated[str, AfterValidator(_checked_address)]
 
 
-def checked_addresses(addresses: Iterable[str], *, argument: str = "--mailbox") -> tuple[str, ...]:
+def checked_addresses(addresses: Iterable[str]) -> tuple[str, ...]:
     """The addresses, each once; an empty address or one with a password is refused."""
     checked = []
     for address in addresses:
         try:
             checked.append(_checked_address(address))
         except ValueError as error:
-            raise InvalidArgument(argument, without_secrets(address), str(error)) from None
+            raise InvalidArgument("--mailbox", without_secrets(address), str(error)) from None
     return tuple(dict.fromkeys(checked))
 
 
@@ -653,7 +654,6 @@ def make_home(
     mailboxes: Sequence[str] = (),
     listen: str = "",
     reach_at: str = "",
-    policy: str = "",
     by: str = "",
 ) -> Home:
     """Make a home: settings, a card, an empty database; for an owner also a sampling key and ``owner.yaml``."""
@@ -669,7 +669,7 @@ def make_home(
     card.write(folder)
     if "owner" in roles:
         write_secret(folder / KEY_FILE, secrets.randbits(256))
-        documents.write_text(folder / POLICY_FILE, policy)
+        documents.write_text(folder / POLICY_FILE, policy_text(NO_RULES))
     with Ledger(folder / DATABASE_FILE, tables=TABLES) as database:
         words = {"state": "own", "name": name, "fingerprint": card.card.fingerprint, **({"by": by} if by else {})}
         database.append("card", "", words)
@@ -677,16 +677,16 @@ def make_home(
     return Home(folder)
 
 
-def make_party(folder: Path, *, name: str, roles: Sequence[Role], policy: str = "", **settings: Any) -> Home:
+def make_party(folder: Path, *, name: str, roles: Sequence[Role], **settings: Any) -> Home:
     """Make the home of an organisation. One that is consumer and curator gets two, since a card has one role elsewhere.
 
     The curator's lies in the consumer's, and each has pinned the other's card.
     """
     if not {"consumer", "curator"} <= set(roles):
-        return make_home(folder, name=name, roles=roles, policy=policy, **settings)
+        return make_home(folder, name=name, roles=roles, **settings)
     outer = [role for role in roles if role != "curator"]
     checked_name("name", f"{name}-curator")
-    home = make_home(folder, name=name, roles=outer, policy=policy, **settings)
+    home = make_home(folder, name=name, roles=outer, **settings)
     with make_home(folder / CURATOR_FOLDER, name=f"{name}-curator", roles=["curator"], **settings) as curator:
         home.pins.pin(curator.card, "curator", by=settings.get("by", ""))
         curator.pins.pin(home.card, "consumer", by=settings.get("by", ""))

@@ -26,7 +26,7 @@ from likeset.documents import Document
 from likeset.errors import BadDocument, InvalidArgument, PostTrouble
 from likeset.files import keep_private_bytes, make_private_folder
 from likeset.homes.home import Home, MailboxAddress, PartyName, make_home, stamp
-from likeset.homes.policy import NO_RULES, Policy, policy_changes, starting_text
+from likeset.homes.policy import NO_RULES, Policy, policy_changes
 from likeset.homes.runs import MUST_BE_PINNED
 from likeset.tables.schema import Schema
 from likeset.trust.cards import (
@@ -425,10 +425,7 @@ def opened_home(invitation: Invitation, folder: Path, *, listen: str = "", reach
         free = shutil.disk_usage(next(parent for parent in folder.absolute().parents if parent.exists())).free
         if free < _LEAST_DISK:
             raise InvalidArgument("HOME", folder, f"{free / 1e9:.1f} GB are free there; make room, 1 GB at least")
-        text = starting_text() if proposal.role == "owner" else ""
-        return make_home(
-            folder, name=proposal.name, roles=(proposal.role,), listen=listen, reach_at=reach_at, policy=text, by=by
-        )
+        return make_home(folder, name=proposal.name, roles=(proposal.role,), listen=listen, reach_at=reach_at, by=by)
     home = Home(folder)
     home.check_role(proposal.role)
     if home.card.name != proposal.name:

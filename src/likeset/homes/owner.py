@@ -23,7 +23,7 @@ from likeset.errors import (
     TryLater,
 )
 from likeset.homes.data import DataSet, OpenedData, Registry
-from likeset.homes.home import POLICY_FILE, SETTINGS_FILE, Home, Pins, make_home, reason_for_log, stamp
+from likeset.homes.home import POLICY_FILE, SETTINGS_FILE, Home, Pins, reason_for_log, stamp
 from likeset.homes.mail import Heard, Mail, RoleHandler
 from likeset.homes.policy import (
     Accounts,
@@ -33,7 +33,6 @@ from likeset.homes.policy import (
     about_month,
     plainly_against,
     policy_changes,
-    starting_text,
     verdict,
 )
 from likeset.homes.runs import (
@@ -544,10 +543,6 @@ def open_owner(folder: Path, **options: Any) -> Owner:
     home = Home(folder, **options)
     home.make_room()
     return Owner(Mail(home))
-
-
-def make_owner_home(folder: Path, *, name: str, **options: Any) -> Home:
-    return make_home(folder, name=name, roles=("owner",), policy=starting_text(), **options)
 
 
 # Changes of the policy.

@@ -76,6 +76,7 @@ class Policy(Document):
 
 
 NO_RULES = Policy(likeset="owner", version=1)
+"""Of a new home: nobody may do anything until somebody fills them in."""
 
 
 class Spending(NamedTuple):
@@ -229,11 +230,6 @@ def _flat(policy: Policy) -> dict[str, str]:
         parts = {f"{name}.{part}": inner for part, inner in value.items()} if isinstance(value, dict) else {name: value}
         flat |= {part: json.dumps(inner, ensure_ascii=False) for part, inner in parts.items()}
     return flat
-
-
-def starting_text() -> str:
-    """The ``owner.yaml`` of a new home: nobody may do anything until somebody fills it in."""
-    return policy_text(NO_RULES)
 
 
 def policy_text(policy: Policy) -> str:

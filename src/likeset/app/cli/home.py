@@ -25,7 +25,7 @@ with lazy_imports():
     from likeset.app.console import home as console_pages
     from likeset.app.console import server
     from likeset.homes import backup as backups
-    from likeset.homes import compute, policy
+    from likeset.homes import compute
     from likeset.homes import curator as curators
     from likeset.homes import home as homes
     from likeset.homes import mail as letters
@@ -201,10 +201,9 @@ def init(
     for path in schema or []:
         schemas.Schema.load(path)  # before anything is made
     roles = cast("list[Role]", role)
-    text = policy.starting_text() if "owner" in roles else ""
     names: dict[str, Any] = {"mailboxes": mailbox or (), "listen": listen, "reach_at": reach_at, "by": login()}
     with ExitStack() as stack:
-        home = stack.enter_context(homes.make_party(folder, name=name, roles=roles, policy=text, **names))
+        home = stack.enter_context(homes.make_party(folder, name=name, roles=roles, **names))
         if "owner" in roles:
             owners.Owner(letters.Mail(home)).put_policy_in_force(by=login())
         digests = []
