@@ -6,11 +6,10 @@ import logging
 import os
 import stat
 import threading
-from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 import paramiko
 from paramiko.hostkeys import InvalidHostKey
@@ -64,8 +63,6 @@ def _not_connected(error: Exception, *, host: str, port: int, user: str) -> str:
             return "its server is not reached; see whether it is an SFTP server, its port is right and it may be called"
 
 
-_Result = TypeVar("_Result")
-
 _PIECE = 1 << 20
 _SECONDS = 30.0  # for each answer of the server, and for each step of connecting
 
@@ -87,18 +84,6 @@ class SftpStore(Store):
     def address(self) -> str:
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"sftp://{self._user}@{host}:{self._port}{self._mailbox}"
-
-    def _list(self, folder: str) -> Listing:
-        return self._do(lambda files: self._listed(files, folder))
-
-    def _read(self, folder: str, name: str, most_bytes: int) -> bytes:
-        return self._do(lambda files: self._content(files, self._path(folder, name), most_bytes))
-
-    def _write(self, folder: str, name: str, data: bytes) -> None:
-        self._do(lambda files: self._put(files, folder, name, data))
-
-    def _remove(self, folder: str, name: str) -> None:
-        self._do(lambda files: self._unlink(files, self._path(folder, name)))
 
     def close(self) -> None:
         if self._client is not None:
@@ -155,7 +140,8 @@ class SftpStore(Store):
     def _path(self, folder: str, name: str = "") -> str:
         return "/".join(filter(None, (self._mailbox.rstrip("/"), folder, name)))
 
-    def _listed(self, files: paramiko.SFTPClient, folder: str) -> Listing:
+    def _list(self, folder: str) -> Listing:
+        files = self._session()
         try:
             entries = files.listdir_iter(self._path(folder), read_aheads=1)
             listing = bounded_listing(map(_described, entries))
@@ -167,7 +153,8 @@ class SftpStore(Store):
                 raise MailboxTrouble(self.address, "is a file on the server; give the address of a folder") from None
             return []
 
-    def _content(self, files: paramiko.SFTPClient, path: str, most_bytes: int) -> bytes:
+    def _read(self, folder: str, name: str, most_bytes: int) -> bytes:
+        files, path = self._session(), self._path(folder, name)
         status = files.lstat(path)
         if not stat.S_ISREG(status.st_mode or 0):
             raise PostTrouble(self.address, NO_FILE)
@@ -175,13 +162,14 @@ class SftpStore(Store):
             file.prefetch(min(status.st_size or 0, most_bytes))
             return bounded_bytes(iter(lambda: file.read(_PIECE), b""), most_bytes)
 
-    def _put(self, files: paramiko.SFTPClient, folder: str, name: str, data: bytes) -> None:
+    def _write(self, folder: str, name: str, data: bytes) -> None:
+        files = self._session()
         folder_mode, file_mode = modes_under(files.stat(self._mailbox).st_mode or 0)
         self._make(files, self._path(folder), folder_mode)
         if folder not in self._tidied:
             for entry in list(islice(files.listdir_iter(self._path(folder), read_aheads=1), MOST_LOOKED_AT)):
                 if is_left_behind(entry.filename, entry.st_mtime):
-                    self._unlink(files, self._path(folder, entry.filename))
+                    self._remove(folder, entry.filename)
             self._tidied.add(folder)
         partial = self._path(folder, partial_name(name))
         try:
@@ -211,17 +199,18 @@ class SftpStore(Store):
             with contextlib.suppress(PermissionError):  # another user's, or a server that keeps no modes
                 files.chmod(path, mode)
 
-    def _unlink(self, files: paramiko.SFTPClient, path: str) -> None:
+    def _remove(self, folder: str, name: str) -> None:
+        files = self._session()
         try:
-            files.remove(path)
+            files.remove(self._path(folder, name))
         except FileNotFoundError:
             files.stat(self._mailbox)
 
-    def _do(self, action: Callable[[paramiko.SFTPClient], _Result]) -> _Result:
+    def _session(self) -> paramiko.SFTPClient:
         if self._files is None or self._is_lost():
             self.close()
             self._files = self._connected()
-        return action(self._files)
+        return self._files
 
     def _known_trouble(self, error: Exception) -> MailboxTrouble | None:
         """The meaning of the server's status code; the server's text is not repeated."""

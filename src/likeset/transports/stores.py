@@ -71,26 +71,22 @@ class Store(ABC):
 
     def list(self, folder: str) -> Listing:
         """The files of a folder by name, at most ``MOST_LISTED``; a folder that is not there has none."""
-        _check_place(folder)
-        with self._converted_errors():
+        with self._checked(folder):
             return self._list(folder)
 
     def read(self, folder: str, name: str, *, most_bytes: int) -> bytes:
         """A whole file; ``PostTrouble`` if it is gone, has more than ``most_bytes``, or is no file that may be read."""
-        _check_place(folder, name)
-        with self._converted_errors():
+        with self._checked(folder, name):
             return self._read(folder, name, most_bytes)
 
     def write(self, folder: str, name: str, data: bytes) -> None:
         """Write a file atomically; replaces one of that name."""
-        _check_place(folder, name)
-        with self._converted_errors():
+        with self._checked(folder, name):
             self._write(folder, name, data)
 
     def remove(self, folder: str, name: str) -> None:
         """Remove a file; does nothing if it does not exist."""
-        _check_place(folder, name)
-        with self._converted_errors():
+        with self._checked(folder, name):
             self._remove(folder, name)
 
     def close(self) -> None:  # noqa: B027 - most have nothing to let go of
@@ -112,7 +108,11 @@ class Store(ABC):
     def _known_trouble(self, error: Exception) -> MailboxTrouble | None: ...
 
     @contextlib.contextmanager
-    def _converted_errors(self) -> Iterator[None]:
+    def _checked(self, folder: str, name: str | None = None) -> Iterator[None]:
+        if not is_folder_name(folder):
+            raise InvalidArgument("folder", folder, "the name of a pair's folder has 32 letters of base32")
+        if name is not None and not is_file_name(name):
+            raise InvalidArgument("name", name, "the name of a file is a digest of 64 hexadecimal digits")
         try:
             yield
         except MailboxTrouble:
@@ -144,13 +144,6 @@ def is_left_behind(name: str, written: float | None) -> bool:
 
 def is_folder_name(name: str) -> bool:
     return _FOLDER.fullmatch(name) is not None
-
-
-def _check_place(folder: str, name: str | None = None) -> None:
-    if not is_folder_name(folder):
-        raise InvalidArgument("folder", folder, "the name of a pair's folder has 32 letters of base32")
-    if name is not None and not is_file_name(name):
-        raise InvalidArgument("name", name, "the name of a file is a digest of 64 hexadecimal digits")
 
 
 def bounded_listing(entries: Iterable[StoredFile | None]) -> Listing:
