@@ -4,11 +4,12 @@ An existing directory keeps its mode; files written into it are private.
 """
 
 import contextlib
+import fcntl
 import os
 import re
 import secrets
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from likeset.errors import InvalidArgument, LedgerUnavailable
@@ -76,6 +77,21 @@ def remove_unfinished(folder: Path) -> None:
     for path in folder.glob(".*"):
         if UNFINISHED.fullmatch(path.name):
             path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[int | None]:
+    """A descriptor of a private file that this process alone has locked meanwhile; None if another one has."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield None
+        else:
+            yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def write_secret(path: Path, number: int) -> None:

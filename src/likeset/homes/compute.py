@@ -1,9 +1,7 @@
 """A split run at a compute party: curator, consumer or witness. Its computation runs beside the letters."""
 
 import contextlib
-import fcntl
 import json
-import os
 import shutil
 import socket
 import threading
@@ -25,7 +23,7 @@ from likeset.errors import (
     PartyFailed,
     QuorumMissed,
 )
-from likeset.files import keep_private_bytes, make_private_folder, remove_unfinished
+from likeset.files import keep_private_bytes, locked, make_private_folder, remove_unfinished
 from likeset.homes.home import SPLIT_FOLDER, Home, TunnelPlace, reason_for_log
 from likeset.homes.mail import Decision, Heard, Mail, RoleHandler
 from likeset.homes.runs import Ending, Run, State, ending_document, last_time, read_ending
@@ -105,16 +103,8 @@ class ComputeFolder:
     def alone(self) -> Iterator[bool]:
         """Whether this process is the only one that computes in the run, for as long as it does."""
         make_private_folder(self.folder)
-        descriptor = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                yield False
-                return
-            yield True
-        finally:
-            os.close(descriptor)
+        with locked(self.folder / _LOCK) as descriptor:
+            yield descriptor is not None
 
     def keep_only_record(self) -> None:
         """Remove everything but the record of an opening, so that a run that is brought back is not opened again."""

@@ -1,6 +1,5 @@
 """A party's directory: settings with roles, its card, the cards it pinned, one database, the keys of its runs."""
 
-import fcntl
 import json
 import os
 import re
@@ -9,7 +8,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 from urllib.parse import unquote, urlsplit
@@ -22,8 +21,8 @@ from likeset.arguments import checked_name, one_of
 from likeset.documents import Document
 from likeset.errors import BadDocument, HomeRestored, InvalidArgument, LikesetError
 from likeset.files import (
-    PRIVATE_FILE,
     keep_private_bytes,
+    locked,
     make_home_folder,
     make_private_folder,
     read_secret,
@@ -438,19 +437,15 @@ class Home:
     @contextmanager
     def held_by_up(self) -> Iterator[None]:
         """Hold the lock of the one process that runs this home permanently; raises if another one holds it."""
-        descriptor = os.open(self.folder / UP_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                number = os.read(descriptor, 20).decode("ascii", "replace")
+        path = self.folder / UP_FILE
+        with locked(path) as descriptor:
+            if descriptor is None:
+                number = path.read_text(encoding="ascii", errors="replace")
                 reason = f"`likeset up` runs it already, as process {number}; stop that first, or use `likeset sync`"
-                raise InvalidArgument("HOME", self.folder, reason) from None
+                raise InvalidArgument("HOME", self.folder, reason)
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, str(os.getpid()).encode("ascii"), 0)
             yield
-        finally:
-            os.close(descriptor)
 
     # Room on the disk: a steward denies and withdraws when there is none left.
 
@@ -520,6 +515,7 @@ class Home:
 
 
 _COLUMNS = "card, role, at, state, by, reason"
+_card = lru_cache(maxsize=4096)(Card.from_bytes)  # parsing one verifies a signature
 
 
 class Pins:
@@ -527,7 +523,6 @@ class Pins:
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._cards: dict[bytes, Card] = {}  # by their bytes: parsing one verifies a signature
 
     def all(self) -> tuple[Pin, ...]:
         return self._select("ORDER BY name, at, fingerprint")
@@ -628,12 +623,7 @@ class Pins:
     def _select(self, which: str, *values: str) -> tuple[Pin, ...]:
         with self._home.database.snapshot() as connection:
             rows = connection.execute(f"SELECT {_COLUMNS} FROM pins {which}", values).fetchall()  # noqa: S608
-        return tuple(Pin(self._card(row[0]), *row[1:]) for row in rows)
-
-    def _card(self, data: bytes) -> Card:
-        if data not in self._cards:
-            self._cards[data] = Card.from_bytes(data)
-        return self._cards[data]
+        return tuple(Pin(_card(row[0]), *row[1:]) for row in rows)
 
     def _write(self, t: Transaction, pin: Pin, by: str) -> Pin:
         told = {"state": pin.state, "name": pin.card.name, "role": pin.role, "fingerprint": pin.card.fingerprint}
