@@ -82,7 +82,6 @@ def _only_curator(pins: Iterable[Pin]) -> str:
 @dataclass(frozen=True)
 class RunFolder:
     folder: Path  # the directory
-    ledger_path: Path  # the home's database
 
     @property
     def name(self) -> str:
@@ -228,7 +227,7 @@ class Consumer(ComputeHandler):
     def folder(self, name: str) -> RunFolder:
         if _FOLDER.fullmatch(name) is None:
             raise InvalidArgument("run", name, "must be letters, digits, . _ and -: it names a folder")
-        return RunFolder(self.home.folder / "runs" / name, self.home.database_file)
+        return RunFolder(self.home.folder / "runs" / name)
 
     def runs(self) -> list[Run]:
         return self.mail.runs(role="consumer")

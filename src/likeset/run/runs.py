@@ -412,10 +412,11 @@ def notes_on(consumer: ConsumerRole, run: Run) -> list[Notice]:
 def collect(consumer: ConsumerRole, run: Run) -> Result:
     folder, terms = consumer.folder(run.name), run.terms
     summary = folder.summary(terms)
-    here = {"ledger": str(folder.ledger_path), "schema_file": str(folder.schema_path)}
+    ledger = consumer.home.database_file
+    here = {"ledger": str(ledger), "schema_file": str(folder.schema_path)}
     job = settled_curator(job_of(folder)).model_copy(update=here)
     # Of a run that was purged the secrets are gone: then another draw of the target's rows is compared with.
-    plan = open_plan(job, secrets=draws_of_run(job, folder.ledger_path, run=run.name).secrets)
+    plan = open_plan(job, secrets=draws_of_run(job, ledger, run=run.name).secrets)
     budget = counted_budget(job, consumer.home.database)
     unanswered = consumer.progress(run).unanswered
     warnings = notices.on_owners(terms.owners, summary, answers=unanswered, split=terms.split is not None)

@@ -100,6 +100,7 @@ class Signed:
 
     tag: ClassVar[bytes]
     context: ClassVar[str]
+    card: "Card"  # of the signer; a kind without it says in ``signer`` who that is
     signature: bytes
 
     @property
@@ -108,7 +109,7 @@ class Signed:
 
     @property
     def signer(self) -> str:
-        raise NotImplementedError
+        return self.card.fingerprint
 
     def to_bytes(self) -> bytes:
         return fields(self.tag, *self.parts, self.signature)
