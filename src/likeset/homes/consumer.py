@@ -229,9 +229,6 @@ class Consumer(ComputeHandler):
             raise InvalidArgument("run", name, "must be letters, digits, . _ and -: it names a folder")
         return RunFolder(self.home.folder / "runs" / name)
 
-    def runs(self) -> list[Run]:
-        return self.mail.runs(role="consumer")
-
     def find(self, name: str) -> Run | None:
         return next(iter(self.mail.runs(name=name, role="consumer")), None)
 

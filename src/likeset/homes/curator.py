@@ -250,11 +250,10 @@ class Curator(ComputeHandler):
         """Sign receipts when the run has ended; after an auction at a time that does not depend on who was asked."""
         rows, began = self.mail.letters(run), self.mail.began(run)
         if run.terms.auction != "everyone" and began is not None:
-            told = [
-                row.time for row in rows if row.way == "out" and row.peer in run.terms.owners and row.kind != RECEIPT
-            ]
+            to_owners = (row for row in rows if row.way == "out" and row.peer in run.terms.owners)
+            told = max((row.time for row in to_owners if row.kind != RECEIPT), default=began)
             delay = timedelta(hours=self.home.settings.after_auction_hours)
-            when = min(max(told, default=began) + delay, last_time(run.end, began))
+            when = min(told + delay, last_time(run.end, began))
             if not self.mail.passed(when):
                 self.mail.update(run, due=when.timestamp())
                 return

@@ -142,6 +142,9 @@ class RoleHandler(ABC):
     def home(self) -> Home:
         return self.mail.home
 
+    def runs(self) -> list[Run]:
+        return self.mail.runs(role=self.role)
+
     @abstractmethod
     def consider(self, run: Run) -> tuple[State, str]:
         """Whether this home takes part: ``accepted``, ``waiting``, ``refused`` or ``invited`` (not now), and why."""
@@ -443,7 +446,7 @@ class Mail:
         role = run.role
         if run.state not in DECIDABLE or role == "consumer":
             return run
-        if run.role == "owner" and run.state != "accepted" and self.passed(run.deadline):
+        if role == "owner" and run.state != "accepted" and self.passed(run.deadline):
             return run  # too late: nothing is signed, and the next sync closes it
         handler = self.handlers[run.role]
         try:

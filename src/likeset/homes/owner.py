@@ -305,9 +305,6 @@ class Owner(RoleHandler):
             raise InvalidArgument("RUN", name, "is not known here; see `likeset owner inbox --all`")
         return found[0]
 
-    def runs(self) -> list[Run]:
-        return self.mail.runs(role="owner")
-
     def has_begun(self, name: str) -> bool:
         return has_begun(self.ledger, name)
 
