@@ -65,6 +65,7 @@ def test_refusals_about_one_run_are_logged_a_hundred_times_a_day_and_hide_nothin
     for place in range(150):
         owner.home.refused("first", f"reason {place}")
     assert len(logged(owner.home, "refused")) == 100
+    assert ["more" in entry for entry in logged(owner.home, "refused")] == [False] * 99 + [True]
     owner.home.refused("second", "another reason")
     assert logged(owner.home, "refused")[-1]["reason"] == "another reason"
     clock.now += timedelta(days=1)

@@ -424,7 +424,8 @@ class Home:
             self.database.refresh()
             count = self._folded.refused[about] if self._folded.day == stamp(self.clock())[:10] else 0
             if count < _MOST_REFUSED:
-                self.note("refused", about[:100], reason=reason[:_MOST_REASON])
+                more = {"more": "further refusals of this day are not logged"} if count == _MOST_REFUSED - 1 else {}
+                self.note("refused", about[:100], reason=reason[:_MOST_REASON], **more)
         except (LikesetError, OSError):
             pass
 
