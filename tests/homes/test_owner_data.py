@@ -5,6 +5,8 @@ import io
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -242,6 +244,21 @@ def test_a_data_set_is_removed_unless_a_run_uses_it(owner: Owner) -> None:
     owner.withdraw(run.run, by="Ada")
     review.remove(owner, "patients", by="Ada")
     assert owner.registry.names() == []
+
+
+def test_what_an_interrupted_removal_left_is_no_part_of_a_new_data_set(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = "{age: dose, dose: age, sex: sex, ill: ill}"
+    (tmp_path / "mapping.yaml").write_text(f"likeset: mapping\nversion: 1\ncolumns: {columns}\n")
+    places: dict[str, Any] = {"source": str(tmp_path / "rows.csv"), "schema": tmp_path / "schema.yaml"}
+    registry.add("patients", **places, mapping=tmp_path / "mapping.yaml")
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.rmtree", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            registry.remove("patients")
+    registry.add("patients", **places)
+    assert registry.get("patients").mapping is None
 
 
 def test_small_groups_are_those_of_a_naive_count(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from home_world import (
 from likeset.errors import BadMessage, InvalidArgument, LikesetError
 from likeset.homes.owner import Owner
 from likeset.homes.review import status_of
-from likeset.homes.runs import Invitation
+from likeset.homes.runs import Ending, Invitation, ending_document
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import MOST_TEXT, Kernel, Terms, check_meant, read_foreign
 
@@ -65,6 +65,7 @@ def test_refusals_about_one_run_are_logged_a_hundred_times_a_day_and_hide_nothin
     for place in range(150):
         owner.home.refused("first", f"reason {place}")
     assert len(logged(owner.home, "refused")) == 100
+    assert ["more" in entry for entry in logged(owner.home, "refused")] == [False] * 99 + [True]
     owner.home.refused("second", "another reason")
     assert logged(owner.home, "refused")[-1]["reason"] == "another reason"
     clock.now += timedelta(days=1)
@@ -265,3 +266,13 @@ def test_after_many_documents_no_further_one_is_stored(owner: Owner, monkeypatch
     hear = partial(owner.mail.hear_document, secret_of(CONSUMER).card, run.digest, "progress")
     assert [hear(b"%d" % number, place=("", str(number))) for number in range(4)] == [True, True, False, False]
     assert sum(row.post == "progress" for row in owner.mail.letters(run)) == 2
+
+
+def test_a_document_of_more_than_a_megabyte_is_neither_parsed_nor_stored(owner: Owner) -> None:
+    run = invite(owner, terms())
+    hear = partial(owner.mail.hear_document, secret_of(CONSUMER).card, run.digest, "ending")
+    assert not hear(ending_document(Ending.CANCELLED, "x" * (1 << 20)), place=("", "0"))
+    assert owner.mail.reload(run).state != "cancelled"
+    assert not [row for row in owner.mail.letters(run) if row.post == "ending"]
+    assert hear(ending_document(Ending.CANCELLED, "x" * 1000), place=("", "1"))
+    assert owner.mail.reload(run).state == "cancelled"

@@ -493,6 +493,7 @@ class TestOpenedOnce:
         monkeypatch.setattr(ComputeParty, "inputs", edited)
         assert opened_to_consumer(homes, monkeypatch) == picks
         assert [homes.files(party).opening.share() for party in OTHERS] == before
+        assert any("asked again for its picks" in note for note in homes.notes)
         homes.finish()
 
     @both

@@ -154,6 +154,16 @@ class TestDeciding:
         network.settle()
         assert network.consumer.progress(run).done
 
+    def test_a_curator_whose_schema_was_edited_takes_no_part_and_no_row_leaves(self, network: Network) -> None:
+        (schema,) = (network.place / CURATOR / "schemas").iterdir()
+        schema.write_text(schema.read_text(encoding="utf-8").replace("[0, 120]", "[0, 121]"), encoding="utf-8")
+        run = network.ask(terms())
+        network.settle()
+        network.approve(terms())
+        network.settle()
+        assert "is not what it was" in network.consumer.progress(run).detail
+        assert not network.consumer.progress(run).began
+
 
 class TestDeadlines:
     @pytest.mark.parametrize("last_day", [False, True])

@@ -38,6 +38,7 @@ from likeset.protocol.split import (
 )
 from likeset.protocol.terms import WITNESS
 from likeset.protocol.wire import Message, OfferShare, RosterVote, ShareReceipts
+from likeset.split.engine.agreement import AGAIN
 from likeset.split.host import OpeningFile, Progress, SplitParty, program_digest, split_python
 from likeset.split.links import RunCertificate, TunnelMeeting, TunnelPeer, read_certificate
 from likeset.trust.cards import Card, Role
@@ -225,6 +226,7 @@ class Computations:
     # seconds until a computation that was hindered, or is done, is tried again
     pause: float = 20.0
     tasks: dict[str, _Task] = field(default_factory=dict, init=False)
+    asked_again: set[str] = field(default_factory=set, init=False)  # runs whose opened picks this party sent again
 
     def start(self, run: str, inputs: ComputeInputs, peers: Mapping[int, TunnelPeer]) -> ComputeStatus:
         """Start the computation of a run, unless it is running; returns its status."""
@@ -259,6 +261,8 @@ class Computations:
 
     def _work(self, task: _Task, folder: ComputeFolder, inputs: ComputeInputs, peers: Mapping[int, TunnelPeer]) -> None:
         def progress(stage: str, done: int, of: int) -> None:
+            if stage == AGAIN:
+                self.asked_again.add(folder.run)
             task.status = ComputeStatus("computing", f"computing: {stage} {done:,} of {of:,}", stage)
 
         try:
@@ -445,6 +449,8 @@ class Computing:
         digest = run.digest.hex()
         status = self.computations.start(digest, party.inputs(), peers)
         self._note(run, status.words, f"computing: {status.stage}" if status.stage else "")
+        if digest in self.computations.asked_again:
+            self.tell(f"run {run.name}: a party asked again for its picks, and got the stored bytes", run.name)
         if status.state == "failed":
             self.finish(run, Ending.NOT_COMPUTED, status.words, tell=True)
         elif status.state == "done" and isinstance(party, SplitConsumer):

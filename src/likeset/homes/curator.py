@@ -84,7 +84,10 @@ class Curator(ComputeHandler):
         path = self.schemas / f"{digest}.yaml"
         if not path.exists():
             raise NotCurated(f"the curator does not know the schema {digest[:12]} that the terms name")
-        return Schema.load(path)
+        schema = Schema.load(path)
+        if schema.digest != digest:  # somebody edited the file, or this version reads it differently
+            raise NotCurated(f"the curator's schema {digest[:12]} is not what it was")
+        return schema
 
     @property
     def seed_rows(self) -> Path:

@@ -279,6 +279,7 @@ class Registry:
         identifying = identifying_columns(data.schema, profile.columns)
         place = self._folder / name
         make_private_folder(place)  # an address may hold a password
+        (place / _MAPPING).unlink(missing_ok=True)  # of a data set whose removal was interrupted
         documents.write_text(place / _SCHEMA, data.schema.to_yaml())
         if rules is not None:
             documents.write(place / _MAPPING, rules.model_dump(exclude_defaults=True))

@@ -397,28 +397,28 @@ class Home:
         """Log why something was refused; never raises, since that could sound different to the other side."""
         reason = reason_for_log(error) if isinstance(error, Exception) else error
         try:
-            hundredth = self._last_entry("refused", about[:100], skipped=_MOST_REFUSED - 1)
-            if hundredth is None or hundredth["at"][:10] != stamp(self.clock())[:10]:
-                self.note("refused", about[:100], reason=reason[:_MOST_REASON])
+            latest = self._last_entries("refused", about[:100], most=_MOST_REFUSED)
+            count = sum(entry["at"][:10] == stamp(self.clock())[:10] for entry in latest)
+            if count < _MOST_REFUSED:
+                more = {"more": "further refusals of this day are not logged"} if count == _MOST_REFUSED - 1 else {}
+                self.note("refused", about[:100], reason=reason[:_MOST_REASON], **more)
         except (LikesetError, OSError):
             pass
 
-    def _last_entry(self, kind: str, about: str = "", *, skipped: int = 0) -> Any:
-        """The last entry of a kind in the log, or one before; None if there is none."""
-        query = "SELECT body FROM log WHERE kind = ? AND key = ? ORDER BY number DESC LIMIT 1 OFFSET ?"
+    def _last_entries(self, kind: str, about: str = "", *, most: int = 1) -> list[Any]:
+        """The last entries of a kind in the log, newest first."""
+        query = "SELECT body FROM log WHERE kind = ? AND key = ? ORDER BY number DESC LIMIT ?"
         with self.database.snapshot() as connection:
-            found = connection.execute(query, (kind, about, skipped)).fetchone()
-        return None if found is None else json.loads(found[0])
+            return [json.loads(body) for (body,) in connection.execute(query, (kind, about, most))]
 
     @property
     def policy_in_log(self) -> tuple[str, str] | None:
         """Digest of the policy that is in force, and the owner's name with it."""
-        entry = self._last_entry("policy")
-        return None if entry is None else (entry["digest"], entry["name"])
+        return next(((entry["digest"], entry["name"]) for entry in self._last_entries("policy")), None)
 
     def check_running(self) -> None:
         """Raise ``HomeRestored`` if this home was found to be restored from an old backup."""
-        if entry := self._last_entry("stopped"):
+        for entry in self._last_entries("stopped"):
             raise HomeRestored(entry["at"])
 
     @property

@@ -79,6 +79,7 @@ CLOCKS_APART: Final = timedelta(hours=1)  # by which the clocks of this machine 
 _MOST_A_DAY = 50  # terms that come from one consumer
 _MOST_REFUSED_LETTERS = 100  # of one writer in one run; further ones leave no row
 _MOST_DOCUMENTS = 10_000  # of one peer in one run
+_MOST_DOCUMENT_BYTES = 1 << 20  # of a document that is no letter
 
 _RUN_COLUMNS = ", ".join(column.name for column in dataclasses.fields(Run))
 _LETTER_COLUMNS = ", ".join(column.name for column in dataclasses.fields(StoredLetter))
@@ -535,6 +536,7 @@ class Mail:
             run = self.reload(run)
             handler = self.handlers[run.role]
             is_flood = peer is not None and self._count(run, peer, "post <> 'letter'") >= _MOST_DOCUMENTS
+            is_flood |= len(document) > _MOST_DOCUMENT_BYTES
             if peer is None or run.is_over or is_flood or not handler.hear_document(t, run, peer, post, document):
                 self._note_file(t, *place, state="refused")
                 return peer is not None and run.is_over

@@ -144,10 +144,11 @@ class SftpStore(Store):
         files = self._session()
         try:
             entries = files.listdir_iter(self._path(folder), read_aheads=1)
-            listing = bounded_listing(map(_described, entries))
-            if next(entries, None) is not None:
-                self.close()  # a listing that is left early keeps one of the server's few handles
-            return listing
+            try:
+                return bounded_listing(map(_described, entries))
+            finally:
+                if next(entries, None) is not None:
+                    self.close()  # a listing that is left early keeps one of the server's few handles
         except FileNotFoundError:
             if not stat.S_ISDIR(files.stat(self._mailbox).st_mode or 0):
                 raise MailboxTrouble(self.address, "is a file on the server; give the address of a folder") from None

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
 from likeset.errors import InvalidArgument, MailboxTrouble, PostTrouble, missing_extra
@@ -22,6 +23,9 @@ MOST_LISTED = 10_000
 """The largest number of files in a listing: the first names, so that everybody sees the same ones."""
 
 MOST_LOOKED_AT = 100_000  # entries of one listing, whatever they are
+_MOST_SECONDS = 60.0  # for one listing or one file, and longer for large files:
+_LEAST_RATE = 1 << 16  # bytes per second
+_Item = TypeVar("_Item")
 _FOLDER = re.compile(r"[a-z2-7]{32}")
 _NAME = re.compile(r"[0-9a-f]{64}")
 _PARTIAL_NAME = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{8}")
@@ -125,7 +129,7 @@ class Store(ABC):
 
 
 class _OutOfBounds(Exception):
-    """A store gave more than was asked for."""
+    """A store gave more than was asked for, or took too long."""
 
 
 def is_file_name(name: str) -> bool:
@@ -148,18 +152,27 @@ def is_folder_name(name: str) -> bool:
 
 def bounded_listing(entries: Iterable[StoredFile | None]) -> Listing:
     """A listing in order, with an end even if the place has none; None is an entry that is no file of a mailbox."""
-    files = (entry for entry in islice(entries, MOST_LOOKED_AT) if entry is not None)
+    files = (entry for entry in islice(_in_time(entries), MOST_LOOKED_AT) if entry is not None)
     return heapq.nsmallest(MOST_LISTED, files, key=lambda file: file.name)
 
 
 def bounded_bytes(pieces: Iterable[bytes], most_bytes: int) -> bytes:
     """The pieces of a file joined; a place may send more than it announces."""
     data = bytearray()
-    for piece in pieces:
+    for piece in _in_time(pieces, most_bytes):
         data += piece
         if len(data) > most_bytes:
             raise _OutOfBounds(f"a file has more than the {most_bytes} bytes that are read; it was left alone")
     return bytes(data)
+
+
+def _in_time(items: Iterable[_Item], most_bytes: int = 0) -> Iterator[_Item]:
+    """A place that answers a little at a time would keep a home from its other mailboxes and deadlines."""
+    end = time.monotonic() + _MOST_SECONDS + most_bytes / _LEAST_RATE
+    for item in items:
+        if time.monotonic() > end:
+            raise _OutOfBounds("an answer takes too long; it is tried again later")
+        yield item
 
 
 def open_store(url: str, *, ambient: bool = True) -> Store:

@@ -17,7 +17,7 @@ from likeset.errors import MailboxTrouble, PostTrouble
 from likeset.transports import stores
 from likeset.transports.s3 import S3Store
 from likeset.transports.sftp import SftpStore
-from likeset.transports.stores import open_store
+from likeset.transports.stores import Store, open_store
 
 PAIR = "a" * 32
 DATA = b"a letter"
@@ -263,3 +263,14 @@ def test_a_file_of_known_hosts_that_is_damaged_is_named(
     (tmp_path / "known").mkdir()
     monkeypatch.setenv("LIKESET_KNOWN_HOSTS", str(tmp_path / "known"))
     assert str(tmp_path / "known") in trouble(lambda: open_store(ssh.address).list(PAIR), "repair it")
+
+
+@pytest.mark.parametrize("action", [lambda store: store.list(PAIR), lambda store: store.read(PAIR, NAME, most_bytes=9)])
+def test_an_answer_that_comes_a_little_at_a_time_is_given_up(
+    action: Callable[[Store], object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store = open_store(str(tmp_path))
+    store.write(PAIR, NAME, DATA)
+    monkeypatch.setattr("time.monotonic", iter(range(0, 10**9, 1000)).__next__)
+    with pytest.raises(PostTrouble, match="takes too long"):
+        action(store)
