@@ -14,17 +14,7 @@ from rich.text import Text
 from likeset import documents
 from likeset.app.lazy import lazy_imports
 from likeset.app.report import Cell, contributions, models_view, render, render_for_owner
-from likeset.display import (
-    JsonFlag,
-    Waiting,
-    emit,
-    literal,
-    show_next,
-    show_notes,
-    show_table,
-    show_text,
-    stdout,
-)
+from likeset.display import Waiting, emit, literal, show_next, show_notes, show_table, show_text, stdout
 from likeset.errors import InvalidArgument
 from likeset.files import make_directory
 from likeset.protocol.terms import Setting, settings
@@ -250,7 +240,6 @@ def match(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Workers of an owner's pass.  \\[default: all cores]")
     ] = None,
-    json: JsonFlag = False,
 ) -> None:
     """Collect rows from owners that together look like your target.
 
@@ -260,10 +249,7 @@ def match(
     Example: `likeset match --schema schema.yaml --target mine.csv --owner north=north.csv --owner
     south=south.parquet --size 100 --epsilon 1 --out matched`
     """
-    with (
-        Waiting(quiet=json) as waiting,
-        scans.scan_factory(scan, workers=workers, progress=waiting.rows) as open_scan,
-    ):
+    with Waiting() as waiting, scans.scan_factory(scan, workers=workers, progress=waiting.rows) as open_scan:
         done = runs.run_job(job, render=render, resume=resume, progress=waiting.step, scan=open_scan)
 
     def view() -> None:
@@ -275,15 +261,11 @@ def match(
         if schemas.Schema.load(job.schema_file).label_column is not None:
             show_next("with labelled rows to judge on,", "likeset", "evaluate", str(done.out), "--test", "FILE")
 
-    emit(done.result, as_json=json, view=view)
+    emit(done.result, view=view)
 
 
 @takes_a_job
-def plan(
-    job: "jobs.Job",
-    *,
-    json: JsonFlag = False,
-) -> None:
+def plan(job: "jobs.Job") -> None:
     """Show what a job would do and cost; no owner's row is read and nothing is spent.
 
     Takes the arguments of likeset match, reads the schema and your target, and writes nothing.
@@ -301,7 +283,7 @@ def plan(
         changed = " and --resume" if jobs.unfinished(Path(job.out)).is_dir() else changed
         show_text(f"[dim]Next: [/][bold]likeset match[/][dim] with the same arguments{changed}[/]")
 
-    emit(planned.document(), as_json=json, view=view)
+    emit(planned.document(), view=view)
 
 
 def show_plan(planned: "plans.Plan", caption: str) -> None:
@@ -388,7 +370,6 @@ def evaluate(
         list[str] | None,
         typer.Option(metavar="NAME=PATH", help="All rows of an owner, if you have them; once for each owner."),
     ] = None,
-    json: JsonFlag = False,
 ) -> None:
     """Train models on a summary, and score them on a labelled test file.
 
@@ -402,7 +383,7 @@ def evaluate(
         reason = "give a labelled file of your target's kind: without one nobody can say how good a model is there"
         raise InvalidArgument("--test", "missing", reason)
     files = owner_files(owner or [])
-    with Waiting(quiet=json) as waiting:
+    with Waiting() as waiting:
         found = evaluation.evaluate_job(folder, test, schema_file=schema, owners=files, progress=waiting.step)
     document = evaluation.write_evaluation(folder, found)
     documents.write_text(folder / runs.REPORT, render(*runs.read_result(folder), document))
@@ -412,7 +393,7 @@ def evaluate(
         page = literal(str(folder / runs.REPORT))
         show_text(f"\nThe report in [bold]{page}[/] has a section on it.")
 
-    emit(document, as_json=json, view=view)
+    emit(document, view=view)
 
 
 def _show(document: Mapping[str, Any]) -> None:
@@ -438,7 +419,6 @@ def report(
     for_owner: Annotated[
         str | None, typer.Option(metavar="NAME", help="The page that this owner may see: its own transcript.")
     ] = None,
-    json: JsonFlag = False,
 ) -> None:
     """Render the report of a finished job again, or the page that one owner may see.
 
@@ -450,17 +430,13 @@ def report(
     else:
         page, path = render_for_owner(result, for_owner), folder / f"report-for-{for_owner.replace('/', '_')}.html"
     documents.write_text(path, page)
-    emit({"report": str(path), "for_owner": for_owner, "bytes": len(page.encode())}, as_json=json)
+    emit({"report": str(path), "for_owner": for_owner, "bytes": len(page.encode())})
 
 
 _MARK = ".likeset-demo"
 
 
-def demo(
-    out: Annotated[Path, typer.Option(help="Directory for the files and the report.")] = Path("demo"),
-    *,
-    json: JsonFlag = False,
-) -> None:
+def demo(out: Annotated[Path, typer.Option(help="Directory for the files and the report.")] = Path("demo")) -> None:
     """Run the whole market on one machine: five owners, a consumer, secret noise, a real ledger, a report.
 
     The files of the market stay in OUT/data, so that you can go on with likeset plan and likeset match.
@@ -473,7 +449,7 @@ def demo(
         shutil.rmtree(out)
     make_directory(out)
     (out / _MARK).write_text("Made by likeset demo, which may replace this directory.\n", encoding="utf-8")
-    with Waiting(quiet=json) as waiting:
+    with Waiting() as waiting:
         done = demos.run_demo(out, render=render, progress=waiting.step, tell=lambda name: waiting.step(name, 1, 1))
 
     def view() -> None:
@@ -489,4 +465,4 @@ def demo(
             f"Now with these files: [bold]likeset plan {literal(str(done.out / 'job.yaml'))} --epsilon 2[/]\n"
         )
 
-    emit({**done.result, "report": str(done.out / "report.html")}, as_json=json, view=view)
+    emit({**done.result, "report": str(done.out / "report.html")}, view=view)

@@ -8,16 +8,7 @@ import typer
 
 from likeset import documents
 from likeset.app.lazy import lazy_imports
-from likeset.display import (
-    JsonFlag,
-    emit,
-    literal,
-    show_document,
-    show_next,
-    show_notes,
-    show_text,
-    stdout,
-)
+from likeset.display import emit, literal, show_document, show_next, show_notes, show_text, stdout
 from likeset.errors import BadDocument, BadTable, InvalidArgument
 from likeset.text import without_secrets
 
@@ -52,7 +43,6 @@ def draft(
         list[str] | None,
         typer.Option(metavar="COLUMN", help="A column to declare although it may identify people; repeatable."),
     ] = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Propose a schema from files, with the reason for every column.
 
@@ -91,15 +81,11 @@ def draft(
 
     if out is not None:
         documents.write_text(out, made.text)
-    emit(document, as_json=as_json, view=view)
+    emit(document, view=view)
 
 
 @schema.command()
-def show(
-    path: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema file.", show_default=False)],
-    *,
-    as_json: JsonFlag = False,
-) -> None:
+def show(path: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema file.", show_default=False)]) -> None:
     """Show how a schema maps a row: the unit of each column, the features, the digest.
 
     Example: `likeset schema show schema.yaml`
@@ -119,7 +105,7 @@ def show(
         "suspected_identifiers": profile.documents_of(profile.identifying_columns(loaded)),
     }
     shown = {name: value for name, value in document.items() if name != "features"}  # the columns tell how many
-    emit(document, as_json=as_json, view=lambda: show_document(shown), notes=_data_notes(loaded))
+    emit(document, view=lambda: show_document(shown), notes=_data_notes(loaded))
 
 
 @schema.command()
@@ -129,7 +115,6 @@ def check(
     path: Annotated[
         Path | None, typer.Option("--schema", help="The schema file; or name it first.", show_default=False)
     ] = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Check files against a schema, column by column. Exit code 1 if some rows cannot be used.
 
@@ -173,7 +158,7 @@ def check(
 
     target = unlabelled[0] if len(unlabelled) == 1 else "FILE"
     options = ("--schema", str(schema_path), "--target", target, "--owner", "NAME=FILE", "--size", "ROWS")
-    emit(document, as_json=as_json, view=view, next_step=("likeset", "plan", *options) if ok else (), ok=ok)
+    emit(document, view=view, next_step=("likeset", "plan", *options) if ok else (), ok=ok)
 
 
 def _inspected(files: Sequence[str], schema: "Schema") -> "tuple[dict[str, Inspection], list[str], dict[str, str]]":
