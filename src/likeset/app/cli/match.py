@@ -13,23 +13,20 @@ from rich.text import Text
 
 from likeset import documents
 from likeset.app.lazy import lazy_imports
-from likeset.app.report import Cell, contributions, models_view, render, render_for_owner
+from likeset.app.report import Cell, Table, comparison_table, contributions, models_view, render, render_for_owner
 from likeset.display import Waiting, emit, literal, show_next, show_notes, show_table, show_text, stdout
 from likeset.errors import InvalidArgument
 from likeset.files import make_directory
 from likeset.protocol.terms import Setting, settings
 from likeset.run.words import (
-    MEASURES,
     SHARE,
     distance_notes,
     guarantee_lines,
     guarantee_meanings,
     headline,
-    is_between,
     labels_in_words,
     measure_in_words,
     not_private,
-    number,
     short_address,
 )
 from likeset.text import harmless
@@ -176,50 +173,40 @@ def show_result(result: Mapping[str, Any]) -> None:
     """The distance to the target, the contributions and the guarantees."""
     if not result["private"]:
         show_not_private(result["noise"])
-    _show_headline(result)
-    _show_comparison(result)
+    head = headline(result)
+    sentence = f"[bold]{head.rows}[/] {head.relation} [bold]{head.distance}[/]{head.interval}."
+    show_text(f"\n{' '.join([sentence, *distance_notes(result)])}")
+    measure = f"{measure_in_words(result['comparison'])[1]} Smaller is closer."
+    _show_table("Distance to the target", comparison_table(result["comparison"]), measure)
     if labels := labels_in_words(result["labels"]):
         show_text(f"Labels are {labels}.")
-    _show_owners(result)
+    rows_seen = result["rows_seen"]
+    seen = (
+        f"The curator saw {rows_seen:,} rows, {rows_seen / max(1, result['rows_selected']):.1f} for each row selected."
+    )
+    if result["terms"]["summary"]["split"]:
+        seen = f"The curator computed on secret shares of {rows_seen:,} rows and read none of them."
+    _show_table("Contributions", contributions(result["owners"]), seen)
+    show_text(SHARE)
     names = [owner["name"] for owner in result["owners"]]
     show_guarantees(result["guarantees"], owners=names, title="Privacy guarantees")
     show_text(literal(result["budget"]["in_words"]))
     show_notes(warning["text"] for warning in result["warnings"])
 
 
-def _show_headline(result: Mapping[str, Any]) -> None:
-    head = headline(result)
-    sentence = f"[bold]{head.rows}[/] {head.relation} [bold]{head.distance}[/]{head.interval}."
-    show_text(f"\n{' '.join([sentence, *distance_notes(result)])}")
+def _show_table(title: str, table: Table, caption: str) -> None:
+    """A table of the report, without its small print."""
+
+    def shown(cell: str | Cell) -> str | Text:
+        if isinstance(cell, str):
+            return cell
+        return Text(harmless(cell.text), style="bold") if cell.kind == "mine" else cell.text
+
+    show_table(title, table.heads, [list(map(shown, row)) for row in table.rows], caption=caption)
 
 
 def show_not_private(noise: str) -> None:
     stdout.print(f"\n[bold white on red] {not_private(noise)} [/]")
-
-
-def _show_comparison(result: Mapping[str, Any]) -> None:
-    lines = result["comparison"]["lines"]
-    scores = list(lines[0]["scores"])
-    rows = []
-    for line in lines:
-        distance = number(line["squared_mmd"]) if is_between(result) else f"{line['squared_mmd']:.5f}"
-        cells = [line["name"], distance]
-        cells += [f"{line['scores'][score]:.3f}" if score in line["scores"] else "" for score in scores]
-        rows.append([Text(cell, style="bold" if line is lines[0] else "") for cell in cells])
-    head, sentence = measure_in_words(result["comparison"])
-    heads = ["rows", head, *(MEASURES[score] for score in scores)]
-    show_table("Distance to the target", heads, rows, caption=f"{sentence} Smaller is closer.")
-
-
-def _show_owners(result: Mapping[str, Any]) -> None:
-    table = contributions(result["owners"])
-    rows = [[cell if isinstance(cell, str) else cell.text for cell in row] for row in table.rows]
-    each = result["rows_seen"] / max(1, result["rows_selected"])
-    seen = f"The curator saw {result['rows_seen']:,} rows, {each:.1f} for each row selected."
-    if result["terms"]["summary"]["split"]:
-        seen = f"The curator computed on secret shares of {result['rows_seen']:,} rows and read none of them."
-    show_table("Contributions", table.heads, rows, caption=seen)
-    show_text(SHARE)
 
 
 def show_guarantees(guarantees: Sequence[Mapping[str, Any]], *, owners: Sequence[str], title: str) -> None:
