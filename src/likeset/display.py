@@ -149,7 +149,7 @@ def _cell(value: Any, *, short: bool = False) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:,.0f}" if value.is_integer() else f"{value:.4g}"
     if isinstance(value, Mapping):
         known = {name: one for name, one in value.items() if one is not None}
         return ", ".join(f"{_words(str(name))} {_cell(one, short=short)}" for name, one in known.items())

@@ -14,7 +14,7 @@ from rich.text import Text
 from likeset import documents
 from likeset.app.lazy import lazy_imports
 from likeset.app.report import Cell, Table, comparison_table, contributions, models_view, render, render_for_owner
-from likeset.display import Waiting, emit, literal, show_next, show_notes, show_table, show_text, stdout
+from likeset.display import Waiting, emit, literal, show_document, show_next, show_notes, show_table, show_text, stdout
 from likeset.errors import InvalidArgument
 from likeset.files import make_directory
 from likeset.protocol.terms import Setting, settings
@@ -318,29 +318,13 @@ def _offered_rows(planned: "plans.Plan") -> list[tuple[str, str]]:
 
 def show_budget(budget: Mapping[str, Any]) -> None:
     """State the remaining budget of a ledger; without one, that only this run is counted."""
-    if budget["accounts"]:
-        _show_accounts(budget["accounts"])
+    accounts = budget["accounts"] or []
+    if accounts:
+        show_document(accounts, "What the ledger leaves")
+    if short := [one["about"] for one in accounts if (one["after"] or 0.0) > (one["limit"] or float("inf"))]:
+        show_notes([f"too few rows are left of {', '.join(short)}: such an owner does not take part"])
     if budget["in_words"]:
         show_text(literal(budget["in_words"]))
-
-
-def _show_accounts(accounts: Sequence[Mapping[str, Any]]) -> None:
-    def amount(value: float | None, unit: str) -> str:
-        if value is None:
-            return "no bound"
-        return f"{value:,.0f}" if unit == "rows" else f"{value:.3g}"
-
-    rows = [
-        (
-            f"{account['unit']}, about {account['about']}",
-            *(amount(account[name], account["unit"]) for name in ("limit", "spent", "after", "left")),
-        )
-        for account in accounts
-    ]
-    short = [one["about"] for one in accounts if (one["after"] or 0.0) > (one["limit"] or float("inf"))]
-    caption = f"Too few rows are left of {', '.join(short)}: such an owner does not take part." if short else None
-    heads = ("what is counted", "limit", "spent", "with this run", "left then")
-    show_table("What the ledger leaves", heads, rows, caption=caption)
 
 
 def evaluate(

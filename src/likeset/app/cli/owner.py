@@ -12,7 +12,6 @@ from likeset.app.cli.home import HERE, NOUN, By, HomePath, at_home, login, warni
 from likeset.app.lazy import lazy_imports
 from likeset.display import complain, emit, in_json, literal, show_document, show_notes, stdout
 from likeset.errors import InvalidArgument
-from likeset.files import keep_private_bytes, make_directory
 from likeset.text import without_secrets
 
 with lazy_imports():
@@ -298,7 +297,6 @@ def outbox(
     *,
     rows: Annotated[bool, typer.Option("--rows", help="Show the rows, too.")] = False,
     show: Annotated[int, typer.Option(min=0, help="How many rows of each run to show.")] = 10,
-    save: Annotated[Path | None, typer.Option(help="Write the messages with rows into this directory.")] = None,
     home: HomePath = HERE,
 ) -> None:
     """Show what left in each run; for one run, its letters, their rows, and whether a receipt names them.
@@ -311,9 +309,7 @@ def outbox(
         left = [review.left_run(opened, name) for name in names if any(letter.sent for letter in letters[name])]
         tables = {name: review.rows_that_left(opened, name) for name in names if letters[name]} if rows else {}
     listed = [letter for name in names for letter in letters[name]]
-    if save is not None:
-        _save_messages(listed, save)
-    shown_too = listed if run or rows or save or in_json() else []
+    shown_too = listed if run or rows or in_json() else []
     document: dict[str, Any] = {"runs": left, "letters": [letter.document() for letter in shown_too]}
     if rows:
         shown = {name: row_documents(table, table.count if in_json() else show) for name, table in tables.items()}
@@ -339,16 +335,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return str(value)
-
-
-def _save_messages(letters: "list[review.OutLetter]", folder: Path) -> None:
-    make_directory(folder)
-    for letter in letters:
-        try:
-            if letter.message is not None:
-                keep_private_bytes(folder / f"{letter.row.id:06d}-{letter.row.kind}.bin", letter.message)
-        except OSError as error:
-            raise InvalidArgument("--save", folder, f"cannot be written: {error.strerror}") from error
 
 
 @owner.command()

@@ -100,16 +100,15 @@ def _page(template: str, view: Mapping[str, Any]) -> str:
 
 def report_view(result: Result, pictures: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> dict[str, Any]:
     return {
+        "result": result,
         "title": f"likeset: {result['run']}",
         "version": result["version"],
         "banner": _banner(result, seed=result["seed"]),
         "run": _shown_run(result),
-        "created": str(result["created"]).replace("T", " ")[:16],
         "headline": headline(result),
         "verdict": _verdict(result),
         "protection": protection(result),
-        "warnings": [warning["text"] for warning in result["warnings"]],
-        "target": {"short": short_address(result["target"]["name"]), "whole": result["target"]["name"]},
+        "target": short_address(result["target"]["name"]),
         "request": _request(result),
         "distance_notes": distance_notes(result),
         "picks": figures.draw_picks(result["comparison"]),
@@ -127,10 +126,8 @@ def report_view(result: Result, pictures: Mapping[str, Any], evaluation: Mapping
         "guarantees": _guarantee_table(
             guarantee_lines(result["guarantees"], owners=_names(result), unit=_unit(result))
         ),
-        "budget": result["budget"]["in_words"],
         "owners_learn_nothing": _owners_learn_nothing(result),
         "terms": [(title_of(key), setting(value)) for key, value in result["terms"]["summary"].items()],
-        "terms_digest": result["terms"]["digest"],
         **_schema(result["schema"], result["schema"]["digest"]),
     }
 
