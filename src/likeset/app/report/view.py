@@ -236,11 +236,8 @@ def _request(result: Result) -> list[tuple[str, str, str]]:
     held, who = sum(owner["rows"] or 0 for owner in owners), quantity(len(owners), "owner")
     labels = labels_in_words(result["labels"])
     return [
-        ("rows of the target", number(result["target"]["rows"]), ""),
-        ("rows requested", number(result["size"]), ""),
         ("from", f"{quantity(held, 'row')} of {who}" if held else who, ""),
         ("rows offered", number(result["rows_seen"]), ""),
-        ("protocol", result["protocol"], ""),
         ("noise", "simulated, not private" if result["noise"] == "simulated" else "secret", ""),
         ("gamma of the kernel", number(result["gamma"], 3), "larger: more local"),
         ("access ratio", number(result["access_ratio"]), "(rows seen + target) / (size + target)"),
