@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
 import typer
@@ -35,9 +35,7 @@ with lazy_imports():
     from likeset.tables import profile
     from likeset.tables import schema as schemas
     from likeset.transports import sync as mailboxes
-
-if TYPE_CHECKING:
-    from likeset.trust.cards import Role
+    from likeset.trust import cards
 
 HERE = Path()
 NOUN: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": "markdown"}
@@ -210,7 +208,7 @@ def init(
     """
     for path in schema or []:
         schemas.Schema.load(path)  # before anything is made
-    roles = cast("list[Role]", role)
+    roles = cast("list[cards.Role]", role)
     text = policy.starting_text() if "owner" in roles else ""
     names: dict[str, Any] = {"mailboxes": mailbox or (), "listen": listen, "reach_at": reach_at, "by": login()}
     with ExitStack() as stack:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -27,9 +27,6 @@ with lazy_imports():
     from likeset.run import runs, words
     from likeset.transports import stores
     from likeset.transports import sync as mailboxes
-
-if TYPE_CHECKING:
-    from likeset.transports.sync import Synced
 
 run = typer.Typer(name="run", **NOUN)
 
@@ -203,7 +200,7 @@ def _watch(consumer: "consumers.Consumer", followed: "home_runs.Run", home: Path
             if not is_quiet:
                 _print_status(progress)
 
-            def synced(_: "Synced") -> None:
+            def synced(_: "mailboxes.Synced") -> None:
                 nonlocal progress
                 before, progress = progress, consumer.progress(followed)
                 if progress != before and not is_quiet:

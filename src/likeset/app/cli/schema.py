@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -15,11 +15,6 @@ from likeset.text import without_secrets
 with lazy_imports():
     from likeset.tables import profile, sources
     from likeset.tables import schema as schemas
-
-if TYPE_CHECKING:
-    from likeset.tables.profile import Inspection
-    from likeset.tables.schema import Schema
-    from likeset.tables.sources import Source
 
 schema = typer.Typer(name="schema", no_args_is_help=True, rich_markup_mode="markdown")
 
@@ -161,9 +156,11 @@ def check(
     emit(document, view=view, next_step=("likeset", "plan", *options) if ok else (), ok=ok)
 
 
-def _inspected(files: Sequence[str], schema: "Schema") -> "tuple[dict[str, Inspection], list[str], dict[str, str]]":
+def _inspected(
+    files: Sequence[str], schema: "schemas.Schema"
+) -> "tuple[dict[str, profile.Inspection], list[str], dict[str, str]]":
     """What is in each file, by its name; the files without labels; undeclared id columns that repeat, by file."""
-    inspections: dict[str, Inspection] = {}
+    inspections: dict[str, profile.Inspection] = {}
     unlabelled: list[str] = []
     repeated: dict[str, str] = {}
     for file in files:
@@ -182,7 +179,7 @@ def _inspected(files: Sequence[str], schema: "Schema") -> "tuple[dict[str, Inspe
     return inspections, unlabelled, repeated
 
 
-def _check_columns(source: "Source", needed: Sequence[str], schema: "Schema") -> None:
+def _check_columns(source: "sources.Source", needed: Sequence[str], schema: "schemas.Schema") -> None:
     """All columns that a file lacks, in one message; a single one by its near miss."""
     missing = [name for name in needed if name not in source.schema.names]
     if len(missing) == 1:
@@ -201,7 +198,7 @@ def _one_schema(first: Path | None, named: Path | None) -> Path:
     return path
 
 
-def _show_inspection(name: str, inspection: "Inspection") -> None:
+def _show_inspection(name: str, inspection: "profile.Inspection") -> None:
     lines = [
         {
             "column": column.name,
@@ -241,7 +238,7 @@ def _show_inspection(name: str, inspection: "Inspection") -> None:
     show_notes(one.warning for one in inspection.dead_columns())
 
 
-def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
+def _inspection_document(name: str, inspection: "profile.Inspection") -> dict[str, Any]:
     ids = inspection.id_summary()
     return {
         "file": name,
@@ -257,7 +254,7 @@ def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
     }
 
 
-def _data_notes(loaded: "Schema") -> list[str]:
+def _data_notes(loaded: "schemas.Schema") -> list[str]:
     notes = [f"replace what came from data, in: {', '.join(loaded.from_data)}"] if loaded.from_data else []
     numeric = sum(column.kind == "numeric" for column in loaded.describe())
     if numeric >= _WIDE:
