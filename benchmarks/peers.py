@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from peers import data, jobs, plot, report
+from peers import data, jobs, report
 from peers.environments import LIKESET, ONE_PASS, PEERS, Tool, measured_commit
 
 _HERE = Path(__file__).parent
@@ -138,9 +138,8 @@ class Bench:
 
 
 def write_page(results: list[jobs.ToolResult], limits: jobs.Limits, out: Path) -> None:
-    """Tables and figure of the results."""
+    """Tables of the results."""
     (out / "peers.md").write_text(report.markdown(results, limits))
-    plot.draw_plot(results, out / "peers.svg")
 
 
 def main() -> None:

@@ -62,7 +62,6 @@ def main() -> None:
         _measure_all(options, sizes, record)
     results = _known_lines(record)
     (options.out / f"{name}.md").write_text("\n".join(_page(results)) + "\n", encoding="utf-8")
-    _figure(results, options.out / f"{name}.svg")
 
 
 def _lines(sizes: list[int], *, quick: bool) -> Iterator[tuple[str, int, list[str]]]:
@@ -350,31 +349,6 @@ def _curator(results: dict[str, ScaleLine]) -> Iterator[str]:
                 f"\nA {kind}: {each:.1f} ms of CPU for each further owner, from {first:,} to {last:,}; exponent "
                 f"{growth:.2f} between the last two."
             )
-
-
-def _figure(results: dict[str, ScaleLine], path: Path) -> None:
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    from matplotlib import pyplot as plt
-
-    mpl.rcParams["svg.hashsalt"] = "scale"
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    names = {"read": "read", "hash": "hash in memory", "sample": "first pass"}
-    names |= {"pass": "second pass", "owner": "all of an owner"}
-    mixed = {"memory": "mixed: in memory", "pass, ray": "mixed: two Ray workers", "by hand": "mixed: by hand"}
-    for name, text in ({_NUMBERS + name: text for name, text in names.items()} | mixed).items():
-        lines = _lines_of(results, name)
-        if lines:
-            rows = [line["rows"] for line in lines]
-            left.plot(rows, [line["cpu"] for line in lines], marker="o", label=text)
-            right.plot(rows, [line["peak_mb"] for line in lines], marker="o", label=text)
-    right.axhline(1000, color="grey", linestyle=":")
-    for axes, title in ((left, "CPU seconds"), (right, "peak memory, MB")):
-        axes.set(xscale="log", yscale="log", xlabel="rows", title=title)
-        axes.grid(visible=True, alpha=0.3)
-    left.legend(fontsize=7)
-    figure.savefig(path, metadata={"Date": None})
 
 
 if __name__ == "__main__":

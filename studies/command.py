@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from likeset.display import JsonFlag, complain, literal, run_program, show_json, show_table, stdout
+from likeset.display import complain, literal, run_program, show_json, show_table, stdout
 from likeset.errors import InvalidArgument
 from likeset.files import make_directory
 
@@ -38,7 +38,9 @@ def study(
     page: Annotated[
         bool, typer.Option("--page", help="Run nothing: tables and figures of the record in studies/results, or --out.")
     ] = False,
-    as_json: JsonFlag = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document instead of tables, for machines.")
+    ] = False,
 ) -> None:
     """Run a study: every result goes on record, then tables and figures are made of the record.
 

@@ -1,12 +1,9 @@
-"""The page of ``frontier``: figures, tables, and how well the advice does."""
+"""The page of ``frontier``: a figure, tables, and how well the advice does."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from studies.contract import Presentation, RecordLine, Table
 from studies.frontier_fit import (
@@ -46,19 +43,6 @@ _COLOURS = {
 }
 _EPSILON_TICKS = [0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0]
 _RATIO_TICKS = [1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0]
-_WORDS = {
-    "target": "rows of the target (m)",
-    "owners": "owners (K)",
-    "size": "rows wanted (p)",
-    "offer_factor": "rows offered per row wanted",
-}
-_FACTOR_COLOURS = {
-    "base": "#1b2a41",
-    "target": "#0b8457",
-    "owners": "#4c78a8",
-    "size": "#d62839",
-    "offer_factor": "#b5a300",
-}
 
 
 def draw_frontier(
@@ -125,107 +109,12 @@ def _area(access: float) -> float:
     return 16.0 * access
 
 
-def draw_factors(
-    points: Sequence[Point], bases: Sequence[dict[str, float]], path: Path, *, pool: int, note: str
-) -> Path:
-    """The same ratios, one factor at a time."""
-    curves = (
-        ("uniform-offers", None, "#b5a300", "uniform offers, epsilon = 0"),
-        ("sealed", 0.25, "#a6dbc0", "sealed, epsilon = 0.25"),
-        ("sealed", 1.0, "#3fae7f", "sealed, epsilon = 1"),
-        ("sealed", 4.0, "#0b5d3e", "sealed, epsilon = 4"),
-        ("sealed-hashed", 1.0, "#4c78a8", "sealed, hash-only, epsilon = 1"),
-    )
-
-    shown: dict[float, list[float]] = {base["right"]: [2.0] for base in bases}
-
-    def fill(panels: Any) -> None:
-        for line, base in zip(panels, bases, strict=True):
-            for axes, factor in zip(line, FACTORS, strict=True):
-                ticks: set[float] = set()
-                for method, epsilon, colour, label in curves:
-                    mine = [
-                        point
-                        for point in points
-                        if (point.method, point.epsilon) == (method, epsilon) and point.at(base, but=factor)
-                    ]
-                    if not mine:
-                        continue
-                    mine.sort(key=lambda point: point.setting[factor])
-                    positions = [point.setting[factor] for point in mine]
-                    shown[base["right"]] += [point.ratio + point.spread for point in mine]
-                    ticks |= set(positions)
-                    axes.errorbar(
-                        positions,
-                        [point.ratio for point in mine],
-                        yerr=[point.spread for point in mine],
-                        color=colour,
-                        marker="o",
-                        markersize=4,
-                        capsize=2,
-                        label=label,
-                    )
-                axes.axhline(1.0, color="#1b2a41", linewidth=0.8)
-                plain_log_axis(axes.xaxis, sorted(ticks))
-                plain_log_axis(axes.yaxis, [1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 15.0, 20.0])
-                axes.set(xlabel=_WORDS[factor])
-            line[0].set_ylabel(f"MMD² over exact greedy's\nright rows: 1 in {round(pool / base['right'])}")
-            for axes in line:
-                axes.set_ylim(0.9, 1.2 * max(shown[base["right"]]))
-        handles, names = panels[0][0].get_legend_handles_labels()
-        panels[0][0].figure.legend(handles, names, loc="outside upper right", fontsize=9, ncols=5)
-
-    return draw_panels(
-        path, fill, columns=4, rows=len(bases), title="One factor at a time", note=note, width=3.6, height=3.3
-    )
-
-
-def draw_advice(gains: Sequence[Gain], fitted: Fit, path: Path, *, base: dict[str, float], note: str) -> Path:
-    """Shares of the gain against noise over signal, and predictions, for the settings left out of the fit."""
-    counted = [gain for gain in gains if gain.counts]
-
-    def fill(panels: Any) -> None:
-        left, right = panels[0]
-        for factor, colour in _FACTOR_COLOURS.items():
-            mine = [gain for gain in counted if _factor(gain, base) == factor]
-            if mine:
-                label = "the base" if factor == "base" else f"other {_WORDS[factor]}"
-                noises = [gain.noise / fitted.at(gain.offer_factor) for gain in mine]
-                left.scatter(noises, [gain.share for gain in mine], color=colour, s=24, alpha=0.85, label=label)
-        ratios = np.geomspace(0.01, 20.0, 200)
-        left.plot(ratios, 1.0 / (1.0 + ratios**2), color="#1b2a41", label="1 / (1 + (noise/signal)²)")
-        left.axvspan(1.0, 20.0, color="#eeeeee", zorder=0)
-        left.text(1.15, 1.28, "a release does not pay:\nuniform offers", fontsize=8.5, color="#555555", va="top")
-        left.axhline(0.0, color="#888888", linewidth=0.8)
-        plain_log_axis(left.xaxis, [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
-        left.set(xlabel="noise in a row's score over the signal", ylabel="share kept of the gain without noise")
-        left.set(xlim=(0.01, 20.0), ylim=(-0.5, 1.4))
-        left.legend(fontsize=8.5, loc="lower left")
-        left.set_title("What noise leaves of a release's gain")
-        predicted = [gain.best * fitted.share(gain.noise, gain.offer_factor) for gain in gains]
-        measured = [gain.gained for gain in gains]
-        right.scatter(np.exp(predicted), np.exp(measured), color="#4c78a8", s=24, alpha=0.85)
-        ends = [0.85, math.exp(max(*predicted, *measured)) * 1.1]
-        right.plot(ends, ends, color="#1b2a41", linewidth=1.0)
-        for axis in (right.xaxis, right.yaxis):
-            plain_log_axis(axis, [1.0, 1.5, 2.0, 3.0, 5.0])
-        right.set(xlim=ends, ylim=ends, xlabel="predicted by the fit to the other half", ylabel="measured")
-        right.set_title("MMD² of uniform offers over sealed's")
-
-    return draw_panels(path, fill, columns=2, title="When a release pays", note=note, width=6.0, height=4.8)
-
-
-def _factor(gain: Gain, base: dict[str, float]) -> str:
-    changed = [name for name, value in zip(FACTORS, gain.setting, strict=False) if base[name] != value]
-    return changed[0] if changed else "base"
-
-
 MARGIN = 1.5
 """Noise within this factor of the signal: either word is as good."""
 
 
 def present_frontier(lines: Sequence[RecordLine], out: Path) -> Presentation:
-    """Figures and tables of whatever was run."""
+    """A figure and tables of whatever was run."""
     done = [line for line in lines if line.done]
     points, gains = points_of(done), measured_gains(done)
     pool, data = done[0]["pool"], done[0]["data"]
@@ -239,15 +128,10 @@ def present_frontier(lines: Sequence[RecordLine], out: Path) -> Presentation:
         draw_frontier(points, bases, out / "frontier.svg", pool=pool, note=note): (
             "MMD² over exact greedy's against the proven epsilon, by protocol; area: access ratio."
         ),
-        draw_factors(points, bases, out / "frontier-factors.svg", pool=pool, note=note): "One factor at a time.",
     }
     tables = [_base_table(points, base, pool) for base in bases] + [_settings_table(points)]
     if len({gain.setting for gain in gains}) >= 2:
         first, second = halves(gains)
-        fitted = fit_signal(first)
-        figures[draw_advice(second, fitted, out / "frontier-advice.svg", base=bases[0], note=note)] = (
-            "Left: what noise leaves of a release's gain, on settings left out of the fit. Right: the same, predicted."
-        )
         tables.append(_fit_table(first, second))
     return Presentation(
         "Quality against privacy",

@@ -28,7 +28,6 @@ def draw_panels(
     fill: Callable[[Any], None],
     *,
     columns: int,
-    rows: int = 1,
     title: str,
     note: str,
     height: float = 4.6,
@@ -38,17 +37,16 @@ def draw_panels(
 
     Args:
         path: of the figure.
-        fill: gets the panels, an array of rows and columns.
-        columns: panels in a row.
-        rows: of panels.
+        fill: gets the panels, an array of one row.
+        columns: how many panels.
         title: what the figure shows.
         note: where its numbers come from; that noise is simulated is added.
         height: of one panel, in inches.
         width: of one panel.
     """
     with drawing(LOOK):
-        figure = Figure(figsize=(width * columns + 0.4, height * rows + 0.9), layout="constrained")
-        fill(figure.subplots(rows, columns, squeeze=False))
+        figure = Figure(figsize=(width * columns + 0.4, height + 0.9), layout="constrained")
+        fill(figure.subplots(1, columns, squeeze=False))
         figure.suptitle(title, x=0.012, ha="left", fontsize=14, fontweight="bold")
         figure.supxlabel(f"{SIMULATED_SENTENCE} {note}", x=0.012, ha="left", fontsize=8.5, color="#555555")
         figure.savefig(path, metadata={"Date": None})

@@ -11,7 +11,6 @@ STUDIES = {
     "digits": "studies.comparisons:DIGITS",
     "mnist": "studies.comparisons:MNIST",
     "joint": "studies.comparisons:JOINT",
-    "joint-axes": "studies.joint_axes:STUDY",
     "joint-families": "studies.joint_families:STUDY",
     "joint-tables": "studies.joint_tables:STUDY",
     "liars": "studies.liars:STUDY",

@@ -113,9 +113,9 @@ class Theory:
             return {**values, "gamma": gamma}
         return _small_pools(pool, target, gamma, coins)
 
-    def present(self, lines: Sequence[RecordLine], out: Path) -> Presentation:
-        """A table and a figure for each question."""
-        return present_theory(lines, out)
+    def present(self, lines: Sequence[RecordLine], out: Path) -> Presentation:  # noqa: ARG002 - no figures
+        """A table for each question."""
+        return present_theory(lines)
 
 
 def _settings(part: str, epsilons: Sequence[float], sizes: Sequence[int]) -> list[dict[str, Any]]:

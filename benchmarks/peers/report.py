@@ -63,8 +63,6 @@ def _explanation() -> list[str]:
         "*One pass* is what whoever matches a target does at least: a product of rows and an exponential for each",
         "row of the pool and each of the target, in float32 by numpy, in tiles that fit a cache, and nothing else.",
         "Peers are measured twice: *tuned*, with the fastest settings that we found, and with their *defaults*.",
-        "",
-        "![MMD² against CPU seconds](peers.svg)",
     ]
 
 

@@ -6,8 +6,9 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from threading import Lock
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -41,7 +42,22 @@ class _Screen(Console):
 stdout = _Screen(highlight=False, emoji=False)
 stderr = _Screen(stderr=True, highlight=False, emoji=False)
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables, for machines.")]
+_in_json = ContextVar("in_json", default=False)
+
+
+def in_json() -> bool:
+    """Whether the running command was called with ``--json``: it prints one JSON document and asks nothing."""
+    return _in_json.get()
+
+
+@contextmanager
+def answering_in_json(wanted: bool) -> Iterator[None]:
+    """Commands in the block answer in JSON, or not."""
+    before = _in_json.set(wanted)
+    try:
+        yield
+    finally:
+        _in_json.reset(before)
 
 
 def literal(text: str, *, most: int | None = None) -> str:
@@ -63,7 +79,6 @@ def show_json(document: Any) -> None:
 def emit(
     document: Any,
     *,
-    as_json: bool,
     view: Callable[[], None] | None = None,
     notes: Iterable[str] = (),
     next_step: Sequence[str] = (),
@@ -73,7 +88,7 @@ def emit(
 
     ``next_step`` is the command that people will probably type next; without ``ok`` the exit code is 1.
     """
-    if as_json:
+    if in_json():
         show_json(document)
     else:
         (view or (lambda: show_document(document)))()
@@ -134,7 +149,7 @@ def _cell(value: Any, *, short: bool = False) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:,.0f}" if value.is_integer() else f"{value:.4g}"
     if isinstance(value, Mapping):
         known = {name: one for name, one in value.items() if one is not None}
         return ", ".join(f"{_words(str(name))} {_cell(one, short=short)}" for name, one in known.items())
@@ -186,8 +201,8 @@ def show_next(words: str, *command: str) -> None:
 class Waiting:
     """Progress of long work: bars on a terminal, a line for each step elsewhere, nothing for machines."""
 
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
+    def __init__(self) -> None:
+        self._quiet = in_json()
         self._bar: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
         self._told: set[tuple[str, int]] = set()

@@ -17,7 +17,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from likeset.errors import BadDocument
-from likeset.files import keep_private, make_private_folder
+from likeset.files import keep_private
 from likeset.text import near_miss
 
 _MOST_BYTES = 1_000_000
@@ -114,14 +114,6 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         keep_private(Path(path), lambda draft: draft.write_text(text, encoding="utf-8", newline="\n"))
     except OSError as error:
         raise BadDocument(os.fspath(path), f"cannot be written: {error.strerror or error}") from error
-
-
-def make_folder(folder: Path) -> None:
-    """Make a private directory and missing directories above it."""
-    try:
-        make_private_folder(folder)
-    except OSError as error:
-        raise BadDocument(str(folder), f"cannot be made: {error.strerror}") from error
 
 
 class _Refused(yaml.MarkedYAMLError):

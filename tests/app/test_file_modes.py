@@ -85,7 +85,6 @@ def test_all_that_parties_of_a_run_keep(tmp_path: Path) -> None:
         for name in roles:
             run("sync", "--home", made / name)
     run("run", "report", "run-1", *at_clinic)
-    run("owner", "outbox", "run-1", "--save", made / "some" / "bytes", *at_a)
     names = {path.name for path in made.rglob("*")}
     assert names >= {"summary.parquet", "summary.bin", "target.npy"}
     assert names >= {"card", "card.secret", "home.yaml", "home.sqlite", "key", "keys"}

@@ -42,5 +42,5 @@ def test_a_document_without_a_view(snapshot: SnapshotAssertion) -> None:
         ],
     }
     with stdout.capture() as captured:
-        emit(document, as_json=False, notes=["all is well"], next_step=("likeset", "run", "watch", "a run"))
+        emit(document, notes=["all is well"], next_step=("likeset", "run", "watch", "a run"))
     assert captured.get() == snapshot

@@ -10,10 +10,9 @@ import math
 from typing import Any
 
 import pytest
-from typer import Typer
 from typer.testing import CliRunner
 
-from likeset.app.cli.privacy import account
+from likeset.app.cli import app
 from likeset.errors import InvalidArgument
 from likeset.privacy import auction, mwem_mean
 from likeset.privacy.accounting import Basis, guarantee
@@ -133,13 +132,9 @@ def test_the_papers_auction_at_its_own_parameters() -> None:
     assert auction.auction_patience(8) == 4
 
 
-app = Typer()
-app.command()(account)
-
-
 def test_the_command_shows_the_papers_count_beside_what_is_proven() -> None:
     """A row that is added at an owner replaces a row of the summary: both have sensitivity 2, and one price."""
-    lines = json.loads(CliRunner().invoke(app, ["--paper", "--json"]).stdout)["prices"]
+    lines = json.loads(CliRunner().invoke(app, ["account", "--paper", "--json"]).stdout)["prices"]
 
     def line(what: str, protected: str, delta: float, relation: Relation) -> tuple[float | None, float | None]:
         (found,) = [
@@ -159,9 +154,9 @@ def test_the_command_shows_the_papers_count_beside_what_is_proven() -> None:
     added = line(summary, "one row of an owner", 1e-4, Relation.ADD_OR_REMOVE)
     assert added == line(summary, "one row of the summary", 1e-4, replaced)
     assert line("private auction", "one row of an owner", 1e-5, replaced) == (1.0, None)
-    assert "1.401" in CliRunner().invoke(app, ["--paper"]).stdout
+    assert "1.401" in CliRunner().invoke(app, ["account", "--paper"]).stdout
 
 
 def test_exactly_one_question_is_asked() -> None:
     for arguments in ((), ("--paper", "--delta", "0.1")):
-        assert isinstance(CliRunner().invoke(app, list(arguments)).exception, InvalidArgument)
+        assert isinstance(CliRunner().invoke(app, ["account", *arguments]).exception, InvalidArgument)

@@ -3,19 +3,20 @@
 from pathlib import Path
 
 from studies.contract import Cell, Options
+from studies.pages import write_page
 from studies.parsimony import STUDY
 from studies.runner import run_study
 
 
-def test_the_study_measures_draws_its_bound_and_says_that_noise_is_simulated(tmp_path: Path) -> None:
+def test_the_study_measures_its_bound_and_says_that_noise_is_simulated(tmp_path: Path) -> None:
     lines = run_study(_Few(), Options(seeds=1, sizes=(10,)), out=tmp_path, workers=0)
     assert all(line.done for line in lines), [line.failure for line in lines]
     found = {line["method"]: line for line in lines}
     assert found["everyone each round"]["rows_per_pick"] == 10.0
     assert found["everyone once"]["rows_per_pick"] == 10.0  # the offer factor
     assert found["paper"]["rows_per_pick"] < 10.0 < found["paper"]["paper_bound"]
-    shown = STUDY.present(lines, tmp_path)
-    assert "not private" in next(iter(shown.figures)).read_text(encoding="utf-8")
+    page = write_page(STUDY.present(lines, tmp_path), lines, out=tmp_path, command="make study")
+    assert "not private" in page.read_text(encoding="utf-8")
 
 
 class _Few:

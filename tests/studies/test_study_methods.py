@@ -11,7 +11,6 @@ from likeset.geometry.weights import weights
 from likeset.simulation import LabelledMarket
 from studies.contract import Options
 from studies.hashes import match_hashed
-from studies.joint_axes import STUDY as AXES
 from studies.liars import STUDY, contradicted, tell_lie
 from studies.weighted_matching import match_weighted
 
@@ -72,8 +71,6 @@ def test_a_cell_of_each_study_can_be_run() -> None:
         cell for cell in STUDY.cells(Options(seeds=1)) if cell["lie"] == "copies" and cell["labels"] == "guarded"
     )
     assert STUDY.run(cell)["distinct"] < 0.1
-    base = AXES.cells(Options(seeds=1))[0]
-    assert 0.5 < AXES.run(base)["accuracy"] <= 1.0
 
 
 def points(seed: int, rows: int, columns: int, *, mean: float = 0.0, scale: float = 1.0) -> NDArray[np.float64]:

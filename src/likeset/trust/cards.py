@@ -18,8 +18,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 
 from likeset import documents
 from likeset.arguments import checked_name
-from likeset.documents import make_folder, write_text
+from likeset.documents import write_text
 from likeset.errors import BadDocument, InvalidArgument
+from likeset.files import make_private_folder
 
 CARD_CONTEXT = "likeset/card/1"
 TERMS_CONTEXT = "likeset/terms/1"
@@ -403,7 +404,7 @@ class CardSecret:
             if (folder / file).exists():
                 reason = "is there already, and keys are never overwritten: move it away first, or use another home"
                 raise InvalidArgument("card", folder / file, reason)
-        make_folder(folder)
+        make_private_folder(folder)
         secret = fields(_SECRET_TAG, self._signing.private_bytes_raw(), self.sealing.to_bytes())
         write_text(folder / SECRET_FILE, f"{_SECRET_TITLE}\n{_armoured(secret)}")
         write_text(folder / CARD_FILE, self.card.to_text())

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from likeset import __version__
-from likeset.display import run_program
+from likeset.display import answering_in_json, run_program
 
 __all__ = ["COMMANDS", "app", "main", "whole_program"]
 
@@ -23,10 +23,7 @@ COMMANDS = {
         "Run the whole market on one machine: five owners, a consumer, secret noise, a real ledger, a report.",
     ),
     "match": ("match:match", "Collect rows from owners that together look like your target."),
-    "plan": (
-        "match:plan",
-        "Show what a job would do and cost; no owner's row is read and nothing is spent.",
-    ),
+    "plan": ("match:plan", "Show what a job would do and cost; no owner's row is read and nothing is spent."),
     "evaluate": ("match:evaluate", "Train models on a summary, and score them on a labelled test file."),
     "report": ("match:report", "Render the report of a finished job again, or the page that one owner may see."),
     "account": ("privacy:account", "Compute what releases cost: epsilon at a delta, under a neighbouring relation."),
@@ -93,14 +90,32 @@ class _LazyGroup(TyperGroup):
             alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
             alone.command(name)(command)
             self.commands[name] = typer.main.get_command(alone)
-        _make_flags_plain(self.commands[name])
+        _complete(self.commands[name])
         self._to_import.discard(name)
 
 
-def _make_flags_plain(command: Any) -> None:
+def _complete(command: Any) -> None:
+    """Give each command ``--json``, and flags without a metavar."""
+    parts = getattr(command, "commands", {})
+    for part in parts.values():
+        _complete(part)
+    if not parts and command.name != "up":  # it stays, and has --log
+        command.params.append(_json_option())
     _with_plain_flags(command.get_params(typer.Context(command)))
-    for part in getattr(command, "commands", {}).values():
-        _make_flags_plain(part)
+
+
+def _json_option() -> Any:
+    def answer_in_json(context: typer.Context, wanted: bool) -> None:
+        context.with_resource(answering_in_json(wanted))
+
+    words = "Print one JSON document instead of tables, for machines."
+    option = typer.Option("--json", help=words, callback=answer_in_json, expose_value=False)
+
+    def command(*, _json: Annotated[bool, option] = False) -> None: ...
+
+    alone = typer.Typer(add_completion=False)
+    alone.command()(command)
+    return typer.main.get_command(alone).params[0]
 
 
 def _with_plain_flags(parameters: list[Any]) -> list[Any]:

@@ -7,7 +7,7 @@ import typer
 
 from likeset.app.cli.home import HERE, NOUN, By, HomePath, ask, at_home, at_terminal, login, show_fingerprint
 from likeset.app.lazy import lazy_imports
-from likeset.display import JsonFlag, emit, literal, stdout
+from likeset.display import emit, literal, stdout
 from likeset.documents import write_text
 from likeset.errors import InvalidArgument
 
@@ -40,7 +40,6 @@ def make(
         bool, typer.Option("--new", help="After a theft or a loss: replace the card; its old files are kept.")
     ] = False,
     by: By = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Make the card of a home that has none: `card`, to give to others, and `card.secret`, to keep secret.
 
@@ -52,7 +51,7 @@ def make(
     with homes.Home(home) as own:
         made, before = own.make_card(by=by or login(), new=new)
     document = {**_document(made), "file": str(own.card_file), "before": list(map(str, before))}
-    emit({**document, "notes": list(_STOLEN) if before else []}, as_json=as_json)
+    emit({**document, "notes": list(_STOLEN) if before else []})
 
 
 @card.command()
@@ -63,7 +62,6 @@ def show(
     *,
     home: HomePath = HERE,
     export: Annotated[Path | None, typer.Option(help="Write the card, which is public, into this new file.")] = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Show a card: its name, its fingerprint to be read out by telephone, and the role it is pinned with in this home.
 
@@ -82,7 +80,7 @@ def show(
         write_text(export, shown.to_text())
     role = {"role": pin.role, "state": pin.state} if pin else {"role": None, "state": None}
     exported = None if export is None else str(export)
-    emit({**_document(shown), **role, "file": str(place), "exported": exported}, as_json=as_json)
+    emit({**_document(shown), **role, "file": str(place), "exported": exported})
 
 
 @card.command()
@@ -95,7 +93,6 @@ def pin(
     fingerprint: Fingerprint = None,
     home: HomePath = HERE,
     by: By = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Pin a party's card after comparing its fingerprint by telephone; this home then accepts what the card signs.
 
@@ -107,13 +104,13 @@ def pin(
     with homes.Home(home) as own:
         shown = cards.read_card(file)
         if own.pins.check_pin(shown, wanted) is None and fingerprint is None:
-            fingerprint = _compared(shown, as_json=as_json)
+            fingerprint = _compared(shown)
         pinned = own.pins.pin(shown, wanted, fingerprint=fingerprint, by=by or login())
-    _emit_pin(pinned, home, as_json=as_json)
+    _emit_pin(pinned, home)
 
 
 @card.command(name="list")
-def list_cards(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+def list_cards(*, home: HomePath = HERE) -> None:
     """List all cards that were ever pinned in this home; only those that are still pinned are accepted.
 
     Example: `likeset card list --home st-mary`
@@ -122,7 +119,7 @@ def list_cards(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
         pins = own.pins.all()
     hint = () if pins else at_home(home, "likeset", "card", "pin", "FILE", "--as", "ROLE")
     document = {"home": str(home), "cards": [_pin_document(pin) for pin in pins]}
-    emit(document, as_json=as_json, next_step=hint)
+    emit(document, next_step=hint)
 
 
 @card.command()
@@ -134,7 +131,6 @@ def revoke(
     reason: Annotated[str, typer.Option(help="The reason, for the log.", show_default=False)],
     home: HomePath = HERE,
     by: By = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Revoke a card for ever: from now on this home accepts nothing that it signs.
 
@@ -147,11 +143,11 @@ def revoke(
     notes = ["nothing more leaves in these runs; rows that left before stay there"] if ended else []
     notes += [f"{name} belongs to it: likeset card revoke {name}" for name in own_curators]
     document = {"home": str(home), **_pin_document(revoked), "ended_runs": ended}
-    emit(document, as_json=as_json, notes=notes)
+    emit(document, notes=notes)
 
 
-def _compared(shown: "cards.Card", *, as_json: bool) -> str:
-    if as_json or not at_terminal():
+def _compared(shown: "cards.Card") -> str:
+    if not at_terminal():
         reason = "nobody is here to compare it by telephone; give what the party read out, with --fingerprint"
         raise InvalidArgument("--fingerprint", "none", reason)
     stdout.print(f"The card of [bold]{literal(shown.name)}[/] has this fingerprint:", soft_wrap=True)
@@ -179,5 +175,5 @@ def _pin_document(pin: "cards.Pin") -> dict[str, Any]:
     return {**_document(pin.card), **state}
 
 
-def _emit_pin(pin: "cards.Pin", home: Path, *, as_json: bool) -> None:
-    emit({"home": str(home), **_pin_document(pin)}, as_json=as_json)
+def _emit_pin(pin: "cards.Pin", home: Path) -> None:
+    emit({"home": str(home), **_pin_document(pin)})

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from likeset.display import JsonFlag, emit
+from likeset.display import emit
 from likeset.errors import InvalidArgument, missing_extra
 
 courier = typer.Typer(name="courier", no_args_is_help=True, rich_markup_mode="markdown")
@@ -34,7 +34,6 @@ def settle(
         Path | None, typer.Option(help="A site's courier folder, for letters in and out; made if it is not there.")
     ] = None,
     home: Annotated[Path | None, typer.Option(help="The home of the party at this site.")] = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Configure a site of NVFlare, or its server, to carry letters and do nothing else.
 
@@ -60,7 +59,7 @@ def settle(
         address = place.as_uri().replace("file:", "courier:", 1)
     hint = () if address is None else ("likeset", "courier", "check", str(kit), "--home", str(home))
     notes = ["start it with startup/start.sh"]
-    emit({"kit": str(kit), "mailbox": address}, as_json=as_json, notes=notes, next_step=hint)
+    emit({"kit": str(kit), "mailbox": address}, notes=notes, next_step=hint)
 
 
 @contextmanager
@@ -85,7 +84,7 @@ def _as_owner_of(kit: Path) -> Iterator[None]:
 
 
 @courier.command()
-def check(kit: KitPath, *, home: HomePath, as_json: JsonFlag = False) -> None:
+def check(kit: KitPath, *, home: HomePath) -> None:
     """Verify that NVFlare's user cannot read the home, and who writes the courier's folder. Exit code 1 if not.
 
     It checks owners and modes of directories, but not those of files of rows that are registered by their paths.
@@ -106,4 +105,4 @@ def check(kit: KitPath, *, home: HomePath, as_json: JsonFlag = False) -> None:
         ("in: reader", rights(home_uid, incoming) & 0o5 == 0o5, "the home's user can read there"),
     ]
     document = [{"check": name, "ok": bool(ok), "detail": detail} for name, ok, detail in checks]
-    emit(document, as_json=as_json, ok=all(one["ok"] for one in document))
+    emit(document, ok=all(one["ok"] for one in document))

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
 import typer
 
 from likeset import documents
 from likeset.app.lazy import lazy_imports
-from likeset.display import JsonFlag, complain, emit, literal, show_notes, stdout
+from likeset.display import answering_in_json, complain, emit, in_json, literal, show_notes, stdout
 from likeset.errors import InvalidArgument
 
 with lazy_imports():
@@ -35,9 +35,7 @@ with lazy_imports():
     from likeset.tables import profile
     from likeset.tables import schema as schemas
     from likeset.transports import sync as mailboxes
-
-if TYPE_CHECKING:
-    from likeset.trust.cards import Role
+    from likeset.trust import cards
 
 HERE = Path()
 NOUN: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": "markdown"}
@@ -54,9 +52,19 @@ ListenOption = Annotated[
 ReachOption = Annotated[
     str, typer.Option("--reach-at", metavar="HOST:PORT", help="The address that others use, if it differs.")
 ]
-LogFormat = Literal["text", "json"]
 Answer = TypeVar("Answer")
 By = Annotated[str | None, typer.Option("--by", help="The person who does it, for the log; by default the login name.")]
+
+
+def _log_in_json(context: typer.Context, log: str) -> str:
+    context.with_resource(answering_in_json(log == "json"))
+    return log
+
+
+LogFormat = Annotated[
+    Literal["text", "json"],
+    typer.Option(help="Write lines for people, or as JSON with run and party.", callback=_log_in_json),
+]
 
 
 def at_home(home: Path, *command: str) -> tuple[str, ...]:
@@ -81,7 +89,8 @@ def addresses_to_use(given: Sequence[str] | None, home: "homes.Home", *, needed:
 
 
 def at_terminal() -> bool:
-    return sys.stdin.isatty() and stdout.is_terminal
+    """Whether a person can be asked."""
+    return sys.stdin.isatty() and stdout.is_terminal and not in_json()
 
 
 def ask(question: str, take: Callable[[str], Answer]) -> Answer | None:
@@ -189,7 +198,6 @@ def init(
     schema: Annotated[list[Path] | None, typer.Option(help="For a curator: a schema that runs may use.")] = None,
     listen: ListenOption = "",
     reach_at: ReachOption = "",
-    as_json: JsonFlag = False,
 ) -> None:
     """Make a home: the directory of a party, with its settings, its card, its database and its keys.
 
@@ -200,7 +208,7 @@ def init(
     """
     for path in schema or []:
         schemas.Schema.load(path)  # before anything is made
-    roles = cast("list[Role]", role)
+    roles = cast("list[cards.Role]", role)
     names: dict[str, Any] = {"mailboxes": mailbox or (), "listen": listen, "reach_at": reach_at, "by": login()}
     with ExitStack() as stack:
         home = stack.enter_context(homes.make_party(folder, name=name, roles=roles, **names))
@@ -222,10 +230,10 @@ def init(
         document["schemas"] = digests
     if "witness" in roles:
         document["promises"] = list(compute.PROMISES)
-    emit(document, as_json=as_json, notes=notes)
+    emit(document, notes=notes)
 
 
-def sync(*, mailbox: MailboxOption = None, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+def sync(*, mailbox: MailboxOption = None, home: HomePath = HERE) -> None:
     """Check the mailboxes of a home once: receive letters and send those that are due.
 
     Without --mailbox, it uses the mailboxes in home.yaml. Exit code 1 if one is not reachable. Suitable for cron.
@@ -244,7 +252,7 @@ def sync(*, mailbox: MailboxOption = None, home: HomePath = HERE, as_json: JsonF
         for trouble in done.troubles.values():
             complain(trouble)
 
-    emit(sync_document(done), as_json=as_json, view=view, ok=not done.troubles)
+    emit(sync_document(done), view=view, ok=not done.troubles)
 
 
 def up(
@@ -272,7 +280,7 @@ def up(
         str, typer.Option(metavar="URL", help="The public address of a proxy in front of the console.")
     ] = "",
     link: Annotated[bool, typer.Option("--link", help="Only make a new link to the console that is running.")] = False,
-    log: Annotated[LogFormat, typer.Option(help="Write lines for people, or as JSON with run and party.")] = "text",
+    log: LogFormat = "text",
     install: Annotated[
         bool, typer.Option("--install", help="Only write likeset-NAME.service here: a systemd unit with these options.")
     ] = False,
@@ -285,21 +293,21 @@ def up(
     Example: `likeset up st-mary`
     """
     if link:
-        emit({"link": server.new_link(home)}, as_json=log == "json")
+        emit({"link": server.new_link(home)})
         return
     where = server.Listen(listen, port, public.rstrip("/"))
     if install:
         options = [word for address in mailbox or [] for word in ("--mailbox", address)]
         options += ["--every", f"{every:g}", "--log", log]
         options += ["--listen", listen, "--port", str(port), "--public", public] if console else ["--no-console"]
-        _write_unit(home, mailbox, options, as_json=log == "json")
+        _write_unit(home, mailbox, options)
         return
     with ExitStack() as stack:
         opened = stack.enter_context(homes.Home(home))
         stack.enter_context(opened.held_by_up())
         syncs = stack.enter_context(syncs_of(home, mailbox, stays=True, needed=not console))
         stop = stack.enter_context(stopping_by_signals())
-        tell = Log(opened.name, as_json=log == "json")
+        tell = Log(opened.name)
         loop = server.LoopState(len(syncs), every)
         if console:
             running = stack.enter_context(console_pages.home_console(home, where, loop))
@@ -365,7 +373,7 @@ WantedBy=multi-user.target
 """
 
 
-def _write_unit(folder: Path, mailbox: list[str] | None, options: Sequence[str], *, as_json: bool) -> None:
+def _write_unit(folder: Path, mailbox: list[str] | None, options: Sequence[str]) -> None:
     """Write a systemd unit into the current directory, for a person to read and install."""
 
     def quoted(text: str) -> str:
@@ -387,14 +395,14 @@ def _write_unit(folder: Path, mailbox: list[str] | None, options: Sequence[str],
     )
     documents.write_text(path, text)
     how = f"read it, then as root: cp {path} /etc/systemd/system/ && systemctl enable --now {path.stem}"
-    emit({"unit": str(path)}, as_json=as_json, notes=[how])
+    emit({"unit": str(path)}, notes=[how])
 
 
 class Log:
     """Lines of a process that stays: for people, or as JSON documents with the party and the run."""
 
-    def __init__(self, party: str, *, as_json: bool) -> None:
-        self._party, self._as_json = party, as_json
+    def __init__(self, party: str) -> None:
+        self._party, self._as_json = party, in_json()
 
     def __call__(self, line: str, *, run: str = "", **more: str) -> None:
         at = homes.utc_now()
@@ -408,7 +416,7 @@ class Log:
         stdout.file.flush()
 
 
-def check(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+def check(*, home: HomePath = HERE) -> None:
     """Check a home before its first run: card, pinned cards, mailboxes, clock, disk, policy, data.
 
     Exit code 1 unless ready. The state is `ready`, `not set up yet` (nothing is wrong, but a step is missing) or
@@ -428,7 +436,7 @@ def check(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     }
     add_data = at_home(home, "likeset", "owner", "data", "add", "NAME", "FILE", "--schema", "SCHEMA.yaml")
     missing = {fault.check for fault in faults if fault.to_do}
-    emit(document, as_json=as_json, next_step=add_data if "data sets" in missing else (), ok=not faults)
+    emit(document, next_step=add_data if "data sets" in missing else (), ok=not faults)
 
 
 BackupFile = Annotated[Path, typer.Argument(metavar="FILE", help="The backup, a tar file.", show_default=False)]
@@ -438,7 +446,7 @@ _RESTORED = (
 )
 
 
-def backup(file: BackupFile, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+def backup(file: BackupFile, *, home: HomePath = HERE) -> None:
     """Write a backup of a home into one private file, also while the home is in use.
 
     It contains the secret keys of the card, a consumer's targets and results, and offers that were not purged: keep it
@@ -450,10 +458,10 @@ def backup(file: BackupFile, *, home: HomePath = HERE, as_json: JsonFlag = False
     with homes.Home(home) as opened:
         manifest = backups.write_backup(opened, file)
     document = {"backup": str(file), "name": manifest.name, "at": manifest.at, "left_out": list(backups.LEFT_OUT)}
-    emit(document, as_json=as_json, notes=[f"keep it as safe as {home}: it contains the keys of the card"])
+    emit(document, notes=[f"keep it as safe as {home}: it contains the keys of the card"])
 
 
-def restore(file: BackupFile, folder: NewFolder, *, as_json: JsonFlag = False) -> None:
+def restore(file: BackupFile, folder: NewFolder) -> None:
     """Restore a home from a backup into a new directory.
 
     Runs that were open then cannot be continued, since their keys are not in it. Never run two copies of a home.
@@ -462,7 +470,7 @@ def restore(file: BackupFile, folder: NewFolder, *, as_json: JsonFlag = False) -
     """
     manifest = backups.restore_backup(file, folder)
     document = {"home": str(folder), "name": manifest.name, "backup_of": manifest.at, "notes": list(_RESTORED)}
-    emit(document, as_json=as_json, next_step=("likeset", "check", "--home", str(folder)))
+    emit(document, next_step=("likeset", "check", "--home", str(folder)))
 
 
 curator = typer.Typer(name="curator", **NOUN)
@@ -482,7 +490,6 @@ def curator_schema(
         list[Path] | None, typer.Option(help="Public rows that runs may start from, on those schemas; repeatable.")
     ] = None,
     home: HomePath = HERE,
-    as_json: JsonFlag = False,
 ) -> None:
     """Add schemas to the curator and list them. A run on an unknown schema ends before owners are asked.
 
@@ -495,7 +502,7 @@ def curator_schema(
         digests = [digest for path in seed_rows or [] for digest in part.add_seed_rows(str(path))]
         known = part.schemas_known()
     documents = [{"schema": declared.digest, "columns": list(declared.record_columns)} for declared in known]
-    emit({"schemas": documents, "seed_rows_added": digests}, as_json=as_json)
+    emit({"schemas": documents, "seed_rows_added": digests})
 
 
 split = typer.Typer(name="split", **NOUN)
@@ -510,7 +517,6 @@ def split_setup(
     python: Annotated[
         str, typer.Option(metavar="PATH", help="A Python 3.10 or 3.11; by default the one that runs likeset.")
     ] = "",
-    as_json: JsonFlag = False,
 ) -> None:
     """Make the environment of workers from the lock file, check every package by its hash, and start a worker.
 
@@ -528,4 +534,4 @@ def split_setup(
         made = True
     versions, program = host.try_worker(path), host.program_digest()
     document = {"environment": str(folder), "python": str(path), "made": made, "versions": versions, "program": program}
-    emit(document, as_json=as_json)
+    emit(document)

@@ -21,7 +21,7 @@ from likeset.app.cli.home import (
     stopping_by_signals,
 )
 from likeset.app.lazy import lazy_imports
-from likeset.display import JsonFlag, complain, emit, literal, show_notes, show_table, stdout
+from likeset.display import complain, emit, in_json, literal, show_notes, show_table, stdout
 from likeset.errors import InvalidArgument, MailboxTrouble
 from likeset.files import keep_private_bytes
 from likeset.text import harmless
@@ -67,7 +67,6 @@ def invite(
     words: WordsOption = None,
     reply: Annotated[Path | None, typer.Option(help="A reply that came as a file instead of by mailbox.")] = None,
     home: HomePath = HERE,
-    as_json: JsonFlag = False,
 ) -> None:
     """Invite an organisation: write NAME.invite, wait for the reply, compare words on a call, pin its card.
 
@@ -79,10 +78,10 @@ def invite(
     with homes.Home(home) as own:
         own.check_role("consumer")
         if name is None:
-            _list(own, as_json=as_json)
+            _list(own)
             return
         if confirm:
-            _confirm(own, joining.invitation_of(own, name), words, reply, as_json=as_json)
+            _confirm(own, joining.invitation_of(own, name), words, reply)
             return
         still_open = (one for one in joining.invitations(own) if own.clock() <= one.expires and not new)
         invitation = next((one for one in still_open if one.proposal.name == name), None)
@@ -107,10 +106,10 @@ def invite(
         keep_private_bytes(path, invitation.to_bytes())
         document = {"name": name, "file": str(path), "invitation": invitation.digest.hex()}
         document |= {"mailbox": invitation.proposal.mailbox, "expires": invitation.proposal.expires}
-        waits = not as_json and not no_wait and at_terminal()
+        waits = not no_wait and at_terminal()
         how = at_home(home, "likeset", "invite", "--confirm", name, "--words", "WORDS")
         notes.append(f"send {path} to {name}; there: likeset join {path}")
-        emit(document, as_json=as_json, notes=notes, next_step=() if waits else how)
+        emit(document, notes=notes, next_step=() if waits else how)
         if waits:
             _wait(own, invitation)
 
@@ -174,7 +173,7 @@ def _finish(own: "homes.Home", invitation: "joining.Invitation", found: "Sequenc
     if pin is None:
         stdout.print("nothing was pinned")
         raise typer.Exit(1)
-    _emit_pinned(_pinned(invitation, [pin]), as_json=False)
+    _emit_pinned(_pinned(invitation, [pin]))
 
 
 def _show_words(invitation: "joining.Invitation", found: "Sequence[joining.Reply]") -> None:
@@ -192,21 +191,19 @@ def _show_words(invitation: "joining.Invitation", found: "Sequence[joining.Reply
         )
 
 
-def _confirm(
-    own: "homes.Home", invitation: "joining.Invitation", words: str | None, file: Path | None, *, as_json: bool
-) -> None:
+def _confirm(own: "homes.Home", invitation: "joining.Invitation", words: str | None, file: Path | None) -> None:
     if file is None:
         found = _replies(own, invitation)
     else:
         data = documents.bytes_in(file, most=_MOST_BYTES)
         found = [joining.Reply.opened(invitation, own.secret, data)]
     if words is None:
-        if as_json or not at_terminal():
+        if not at_terminal():
             raise InvalidArgument("--words", "none", "nobody is here to type the words of the call; give --words")
         _finish(own, invitation, found)
         return
     pin = joining.confirm(own, invitation, found, words, by=login())
-    _emit_pinned(_pinned(invitation, [pin]), as_json=as_json)
+    _emit_pinned(_pinned(invitation, [pin]))
 
 
 def _pinned(invitation: "joining.Invitation", pins: "Sequence[Any]") -> dict[str, Any]:
@@ -222,7 +219,7 @@ def _pinned(invitation: "joining.Invitation", pins: "Sequence[Any]") -> dict[str
     return {"state": "joined", "invitation": invitation.digest.hex(), "pinned": rows}
 
 
-def _list(own: "homes.Home", *, as_json: bool) -> None:
+def _list(own: "homes.Home") -> None:
     rows, now = [], own.clock()
     done = joining.invitations(own, joined=True)
     for invitation in [*done, *joining.invitations(own)]:
@@ -238,7 +235,7 @@ def _list(own: "homes.Home", *, as_json: bool) -> None:
                 state = f"unknown: {error}"
         about = {"name": proposal.name, "role": proposal.role, "expires": proposal.expires}
         rows.append({**about, "state": state, "words": words})
-    emit({"home": str(own.folder), "invitations": rows}, as_json=as_json)
+    emit({"home": str(own.folder), "invitations": rows})
 
 
 def join(
@@ -255,7 +252,6 @@ def join(
     words: WordsOption = None,
     listen: ListenOption = "",
     reach_at: ReachOption = "",
-    as_json: JsonFlag = False,
 ) -> None:
     """Join a market by invitation: make a home, reply, and pin the inviter's cards after a call.
 
@@ -267,8 +263,8 @@ def join(
     invitation = joining.Invitation.from_bytes(documents.bytes_in(file, most=_MOST_BYTES), name=str(file))
     invitation.check_time(homes.utc_now())
     place = folder or Path(invitation.proposal.name)
-    asks = not as_json and at_terminal()
-    if not as_json:
+    asks = at_terminal()
+    if not in_json():
         _show_invitation(invitation)
     settings = place / homes.SETTINGS_FILE
     if asks and mailbox is None and not (settings.exists() and documents.read(settings, homes.Settings).mailboxes):
@@ -278,7 +274,7 @@ def join(
     with joining.opened_home(invitation, place, listen=listen, reach_at=reach_at, by=login()) as home:
         document: dict[str, Any] = {"home": str(place), **_asked(invitation)}
         if joining.is_joined(home, invitation):
-            emit({**document, "state": "joined"}, as_json=as_json)
+            emit({**document, "state": "joined"})
             return
         usable = home.settings.mailboxes[:1] if mailbox is None else (mailbox,)
         document["reply"] = _deliver(home, invitation, next(iter(usable), None), file.with_suffix(".reply"))
@@ -290,21 +286,19 @@ def join(
             call = f"call {invitation.card.name} by a number that you knew before; it reads the words out"
             told = [f"reply: {document['reply']}", call]
             state = {**document, "state": "waiting for words"}
-            emit(state, as_json=as_json, view=lambda: None, notes=told, next_step=again, ok=False)
+            emit(state, view=lambda: None, notes=told, next_step=again, ok=False)
             return
         pins = joining.join(home, invitation, words, by=login())
         notes = _settle(home, invitation, mailbox)
-    _emit_pinned({**document, **_pinned(invitation, pins)}, as_json=as_json, notes=notes, then=_next(invitation, place))
+    _emit_pinned({**document, **_pinned(invitation, pins)}, notes=notes, then=_next(invitation, place))
 
 
-def _emit_pinned(
-    document: dict[str, Any], *, as_json: bool, notes: Sequence[str] = (), then: Sequence[str] = ()
-) -> None:
+def _emit_pinned(document: dict[str, Any], *, notes: Sequence[str] = (), then: Sequence[str] = ()) -> None:
     def view() -> None:
         names = ", ".join(f"{one['name']} as {one['role']}" for one in document["pinned"])
         stdout.print(f"[bold green]joined[/]  pinned {literal(names)}", soft_wrap=True)
 
-    emit(document, as_json=as_json, view=view, notes=notes, next_step=then)
+    emit(document, view=view, notes=notes, next_step=then)
 
 
 def _next(invitation: "joining.Invitation", place: Path) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from likeset.display import JsonFlag, emit, literal, show_document, show_notes, show_table, stdout
+from likeset.display import emit, literal, show_document, show_notes, show_table, stdout
 from likeset.errors import InvalidArgument
 from likeset.ledger.budget import Account
 from likeset.ledger.ledger import Entry, Head, Ledger, Problem
@@ -29,7 +29,6 @@ def show(
     *,
     run: Annotated[str | None, typer.Option(help="Only the entries of this run.")] = None,
     last: Annotated[int, typer.Option(min=0, help="How many of the latest entries to list; 0 lists all.")] = 20,
-    as_json: JsonFlag = False,
 ) -> None:
     """Show every account, spent against its limit, and the latest entries.
 
@@ -53,7 +52,7 @@ def show(
 
     documents = [_account_document(account) for account in accounts]
     document = {"path": str(path), "head": str(head), "accounts": documents, "history": history}
-    emit(document, as_json=as_json, view=view)
+    emit(document, view=view)
 
 
 @ledger.command()
@@ -67,7 +66,6 @@ def limit(
         float | None, typer.Option(help="What owners may learn about these rows, over all runs.")
     ] = None,
     rows: Annotated[int | None, typer.Option(help="How many of these rows the curator may see, over all runs.")] = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Change the limits on a party's rows over all runs; spent budget stays spent, and the change is recorded.
 
@@ -95,7 +93,7 @@ def limit(
         opened.set_limits(changes)
         accounts = tuple(account for account in opened.accounts() if account.view in changes)
     document = {"path": str(path), "accounts": [_account_document(account) for account in accounts]}
-    emit(document, as_json=as_json, view=lambda: _show_accounts(accounts))
+    emit(document, view=lambda: _show_accounts(accounts))
 
 
 @ledger.command()
@@ -105,7 +103,6 @@ def verify(
     head: Annotated[
         str | None, typer.Option(help="A head kept elsewhere, NUMBER:HASH; shows roll-back and rewriting.")
     ] = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Check every entry, link, sum and stored message. Exit code 1 if anything was altered, removed or overspent.
 
@@ -116,12 +113,12 @@ def verify(
     """
     with Ledger(path, read_only=True) as opened:
         verification = opened.verify(head=head)
-    emit_verification(verification.ok, verification.head, verification.problems, as_json=as_json)
+    emit_verification(verification.ok, verification.head, verification.problems)
 
 
-def emit_verification(ok: bool, head: Head, problems: Iterable[Problem], *, as_json: bool, **more: Any) -> None:
+def emit_verification(ok: bool, head: Head, problems: Iterable[Problem], **more: Any) -> None:
     documents = [{"entry": problem.number, "what": problem.what} for problem in problems]
-    emit({"ok": ok, "head": str(head), "problems": documents, **more}, as_json=as_json, ok=ok)
+    emit({"ok": ok, "head": str(head), "problems": documents, **more}, ok=ok)
 
 
 @ledger.command()
@@ -133,7 +130,6 @@ def purge(
         datetime | None,
         typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="The messages from before this time (UTC)."),
     ] = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Remove stored messages, which may hold data rows; the ledger itself keeps every entry.
 
@@ -146,7 +142,7 @@ def purge(
         raise InvalidArgument("PATH", str(path), "there is no such ledger")
     with Ledger(path) as opened:
         removed = opened.purge(run=run, before=None if before is None else before.replace(tzinfo=UTC))
-    emit({"removed": removed}, as_json=as_json)
+    emit({"removed": removed})
 
 
 def _show_accounts(accounts: tuple[Account, ...]) -> None:

@@ -13,33 +13,20 @@ from rich.text import Text
 
 from likeset import documents
 from likeset.app.lazy import lazy_imports
-from likeset.app.report import Cell, contributions, models_view, render, render_for_owner
-from likeset.display import (
-    JsonFlag,
-    Waiting,
-    emit,
-    literal,
-    show_next,
-    show_notes,
-    show_table,
-    show_text,
-    stdout,
-)
+from likeset.app.report import Cell, Table, comparison_table, contributions, models_view, render, render_for_owner
+from likeset.display import Waiting, emit, literal, show_document, show_next, show_notes, show_table, show_text, stdout
 from likeset.errors import InvalidArgument
 from likeset.files import make_directory
 from likeset.protocol.terms import Setting, settings
 from likeset.run.words import (
-    MEASURES,
     SHARE,
     distance_notes,
     guarantee_lines,
     guarantee_meanings,
     headline,
-    is_between,
     labels_in_words,
     measure_in_words,
     not_private,
-    number,
     short_address,
 )
 from likeset.text import harmless
@@ -186,50 +173,40 @@ def show_result(result: Mapping[str, Any]) -> None:
     """The distance to the target, the contributions and the guarantees."""
     if not result["private"]:
         show_not_private(result["noise"])
-    _show_headline(result)
-    _show_comparison(result)
+    head = headline(result)
+    sentence = f"[bold]{head.rows}[/] {head.relation} [bold]{head.distance}[/]{head.interval}."
+    show_text(f"\n{' '.join([sentence, *distance_notes(result)])}")
+    measure = f"{measure_in_words(result['comparison'])[1]} Smaller is closer."
+    _show_table("Distance to the target", comparison_table(result["comparison"]), measure)
     if labels := labels_in_words(result["labels"]):
         show_text(f"Labels are {labels}.")
-    _show_owners(result)
+    rows_seen = result["rows_seen"]
+    seen = (
+        f"The curator saw {rows_seen:,} rows, {rows_seen / max(1, result['rows_selected']):.1f} for each row selected."
+    )
+    if result["terms"]["summary"]["split"]:
+        seen = f"The curator computed on secret shares of {rows_seen:,} rows and read none of them."
+    _show_table("Contributions", contributions(result["owners"]), seen)
+    show_text(SHARE)
     names = [owner["name"] for owner in result["owners"]]
     show_guarantees(result["guarantees"], owners=names, title="Privacy guarantees")
     show_text(literal(result["budget"]["in_words"]))
     show_notes(warning["text"] for warning in result["warnings"])
 
 
-def _show_headline(result: Mapping[str, Any]) -> None:
-    head = headline(result)
-    sentence = f"[bold]{head.rows}[/] {head.relation} [bold]{head.distance}[/]{head.interval}."
-    show_text(f"\n{' '.join([sentence, *distance_notes(result)])}")
+def _show_table(title: str, table: Table, caption: str) -> None:
+    """A table of the report, without its small print."""
+
+    def shown(cell: str | Cell) -> str | Text:
+        if isinstance(cell, str):
+            return cell
+        return Text(harmless(cell.text), style="bold") if cell.kind == "mine" else cell.text
+
+    show_table(title, table.heads, [list(map(shown, row)) for row in table.rows], caption=caption)
 
 
 def show_not_private(noise: str) -> None:
     stdout.print(f"\n[bold white on red] {not_private(noise)} [/]")
-
-
-def _show_comparison(result: Mapping[str, Any]) -> None:
-    lines = result["comparison"]["lines"]
-    scores = list(lines[0]["scores"])
-    rows = []
-    for line in lines:
-        distance = number(line["squared_mmd"]) if is_between(result) else f"{line['squared_mmd']:.5f}"
-        cells = [line["name"], distance]
-        cells += [f"{line['scores'][score]:.3f}" if score in line["scores"] else "" for score in scores]
-        rows.append([Text(cell, style="bold" if line is lines[0] else "") for cell in cells])
-    head, sentence = measure_in_words(result["comparison"])
-    heads = ["rows", head, *(MEASURES[score] for score in scores)]
-    show_table("Distance to the target", heads, rows, caption=f"{sentence} Smaller is closer.")
-
-
-def _show_owners(result: Mapping[str, Any]) -> None:
-    table = contributions(result["owners"])
-    rows = [[cell if isinstance(cell, str) else cell.text for cell in row] for row in table.rows]
-    each = result["rows_seen"] / max(1, result["rows_selected"])
-    seen = f"The curator saw {result['rows_seen']:,} rows, {each:.1f} for each row selected."
-    if result["terms"]["summary"]["split"]:
-        seen = f"The curator computed on secret shares of {result['rows_seen']:,} rows and read none of them."
-    show_table("Contributions", table.heads, rows, caption=seen)
-    show_text(SHARE)
 
 
 def show_guarantees(guarantees: Sequence[Mapping[str, Any]], *, owners: Sequence[str], title: str) -> None:
@@ -250,7 +227,6 @@ def match(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Workers of an owner's pass.  \\[default: all cores]")
     ] = None,
-    json: JsonFlag = False,
 ) -> None:
     """Collect rows from owners that together look like your target.
 
@@ -260,10 +236,7 @@ def match(
     Example: `likeset match --schema schema.yaml --target mine.csv --owner north=north.csv --owner
     south=south.parquet --size 100 --epsilon 1 --out matched`
     """
-    with (
-        Waiting(quiet=json) as waiting,
-        scans.scan_factory(scan, workers=workers, progress=waiting.rows) as open_scan,
-    ):
+    with Waiting() as waiting, scans.scan_factory(scan, workers=workers, progress=waiting.rows) as open_scan:
         done = runs.run_job(job, render=render, resume=resume, progress=waiting.step, scan=open_scan)
 
     def view() -> None:
@@ -275,15 +248,11 @@ def match(
         if schemas.Schema.load(job.schema_file).label_column is not None:
             show_next("with labelled rows to judge on,", "likeset", "evaluate", str(done.out), "--test", "FILE")
 
-    emit(done.result, as_json=json, view=view)
+    emit(done.result, view=view)
 
 
 @takes_a_job
-def plan(
-    job: "jobs.Job",
-    *,
-    json: JsonFlag = False,
-) -> None:
+def plan(job: "jobs.Job") -> None:
     """Show what a job would do and cost; no owner's row is read and nothing is spent.
 
     Takes the arguments of likeset match, reads the schema and your target, and writes nothing.
@@ -301,7 +270,7 @@ def plan(
         changed = " and --resume" if jobs.unfinished(Path(job.out)).is_dir() else changed
         show_text(f"[dim]Next: [/][bold]likeset match[/][dim] with the same arguments{changed}[/]")
 
-    emit(planned.document(), as_json=json, view=view)
+    emit(planned.document(), view=view)
 
 
 def show_plan(planned: "plans.Plan", caption: str) -> None:
@@ -349,29 +318,13 @@ def _offered_rows(planned: "plans.Plan") -> list[tuple[str, str]]:
 
 def show_budget(budget: Mapping[str, Any]) -> None:
     """State the remaining budget of a ledger; without one, that only this run is counted."""
-    if budget["accounts"]:
-        _show_accounts(budget["accounts"])
+    accounts = budget["accounts"] or []
+    if accounts:
+        show_document(accounts, "What the ledger leaves")
+    if short := [one["about"] for one in accounts if (one["after"] or 0.0) > (one["limit"] or float("inf"))]:
+        show_notes([f"too few rows are left of {', '.join(short)}: such an owner does not take part"])
     if budget["in_words"]:
         show_text(literal(budget["in_words"]))
-
-
-def _show_accounts(accounts: Sequence[Mapping[str, Any]]) -> None:
-    def amount(value: float | None, unit: str) -> str:
-        if value is None:
-            return "no bound"
-        return f"{value:,.0f}" if unit == "rows" else f"{value:.3g}"
-
-    rows = [
-        (
-            f"{account['unit']}, about {account['about']}",
-            *(amount(account[name], account["unit"]) for name in ("limit", "spent", "after", "left")),
-        )
-        for account in accounts
-    ]
-    short = [one["about"] for one in accounts if (one["after"] or 0.0) > (one["limit"] or float("inf"))]
-    caption = f"Too few rows are left of {', '.join(short)}: such an owner does not take part." if short else None
-    heads = ("what is counted", "limit", "spent", "with this run", "left then")
-    show_table("What the ledger leaves", heads, rows, caption=caption)
 
 
 def evaluate(
@@ -388,7 +341,6 @@ def evaluate(
         list[str] | None,
         typer.Option(metavar="NAME=PATH", help="All rows of an owner, if you have them; once for each owner."),
     ] = None,
-    json: JsonFlag = False,
 ) -> None:
     """Train models on a summary, and score them on a labelled test file.
 
@@ -402,7 +354,7 @@ def evaluate(
         reason = "give a labelled file of your target's kind: without one nobody can say how good a model is there"
         raise InvalidArgument("--test", "missing", reason)
     files = owner_files(owner or [])
-    with Waiting(quiet=json) as waiting:
+    with Waiting() as waiting:
         found = evaluation.evaluate_job(folder, test, schema_file=schema, owners=files, progress=waiting.step)
     document = evaluation.write_evaluation(folder, found)
     documents.write_text(folder / runs.REPORT, render(*runs.read_result(folder), document))
@@ -412,7 +364,7 @@ def evaluate(
         page = literal(str(folder / runs.REPORT))
         show_text(f"\nThe report in [bold]{page}[/] has a section on it.")
 
-    emit(document, as_json=json, view=view)
+    emit(document, view=view)
 
 
 def _show(document: Mapping[str, Any]) -> None:
@@ -438,7 +390,6 @@ def report(
     for_owner: Annotated[
         str | None, typer.Option(metavar="NAME", help="The page that this owner may see: its own transcript.")
     ] = None,
-    json: JsonFlag = False,
 ) -> None:
     """Render the report of a finished job again, or the page that one owner may see.
 
@@ -450,17 +401,13 @@ def report(
     else:
         page, path = render_for_owner(result, for_owner), folder / f"report-for-{for_owner.replace('/', '_')}.html"
     documents.write_text(path, page)
-    emit({"report": str(path), "for_owner": for_owner, "bytes": len(page.encode())}, as_json=json)
+    emit({"report": str(path), "for_owner": for_owner, "bytes": len(page.encode())})
 
 
 _MARK = ".likeset-demo"
 
 
-def demo(
-    out: Annotated[Path, typer.Option(help="Directory for the files and the report.")] = Path("demo"),
-    *,
-    json: JsonFlag = False,
-) -> None:
+def demo(out: Annotated[Path, typer.Option(help="Directory for the files and the report.")] = Path("demo")) -> None:
     """Run the whole market on one machine: five owners, a consumer, secret noise, a real ledger, a report.
 
     The files of the market stay in OUT/data, so that you can go on with likeset plan and likeset match.
@@ -473,7 +420,7 @@ def demo(
         shutil.rmtree(out)
     make_directory(out)
     (out / _MARK).write_text("Made by likeset demo, which may replace this directory.\n", encoding="utf-8")
-    with Waiting(quiet=json) as waiting:
+    with Waiting() as waiting:
         done = demos.run_demo(out, render=render, progress=waiting.step, tell=lambda name: waiting.step(name, 1, 1))
 
     def view() -> None:
@@ -489,4 +436,4 @@ def demo(
             f"Now with these files: [bold]likeset plan {literal(str(done.out / 'job.yaml'))} --epsilon 2[/]\n"
         )
 
-    emit({**done.result, "report": str(done.out / "report.html")}, as_json=json, view=view)
+    emit({**done.result, "report": str(done.out / "report.html")}, view=view)

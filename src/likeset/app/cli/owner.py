@@ -8,19 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from likeset.app.cli.home import (
-    HERE,
-    NOUN,
-    By,
-    HomePath,
-    at_home,
-    login,
-    warning_documents,
-)
+from likeset.app.cli.home import HERE, NOUN, By, HomePath, at_home, login, warning_documents
 from likeset.app.lazy import lazy_imports
-from likeset.display import JsonFlag, complain, emit, literal, show_document, show_notes, stdout
+from likeset.display import complain, emit, in_json, literal, show_document, show_notes, stdout
 from likeset.errors import InvalidArgument
-from likeset.files import keep_private_bytes, make_directory
 from likeset.text import without_secrets
 
 with lazy_imports():
@@ -61,7 +52,6 @@ def add(
     schema: Annotated[Path, typer.Option(help="The schema that declares its columns.", show_default=False)],
     mapping: Annotated[Path | None, typer.Option(help="SQL that turns own columns into declared ones.")] = None,
     home: HomePath = HERE,
-    as_json: JsonFlag = False,
 ) -> None:
     """Register a data set. Its rows stay where they are; schema and mapping are copied.
 
@@ -77,11 +67,11 @@ def add(
         **warning_documents(data.warnings),
     }
     notes = [one.warning for one in data.warnings]
-    emit(document, as_json=as_json, notes=notes, next_step=at_home(home, "likeset", "check"))
+    emit(document, notes=notes, next_step=at_home(home, "likeset", "check"))
 
 
 @data_noun.command(name="list")
-def list_data(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+def list_data(*, home: HomePath = HERE) -> None:
     """List the data sets: their places, the columns of a record, the runs that use them. No row is read.
 
     Example: `likeset owner data list --home st-mary`
@@ -89,11 +79,11 @@ def list_data(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     with opened_owner(home) as opened:
         listed = review.listed_data(opened)
     notes = [one["warning"] for data in listed for one in data["suspected_identifiers"]]
-    emit({"data": listed}, as_json=as_json, notes=notes)
+    emit({"data": listed}, notes=notes)
 
 
 @data_noun.command(name="check")
-def check_data(name: DataSet, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+def check_data(name: DataSet, *, home: HomePath = HERE) -> None:
     """Check every row of a data set: invalid values, small groups, columns that may identify people.
 
     Exit code 1 if a check fails. Nothing leaves; only this command shows the values of small groups.
@@ -102,18 +92,18 @@ def check_data(name: DataSet, *, home: HomePath = HERE, as_json: JsonFlag = Fals
     """
     with opened_owner(home) as opened:
         checked = checkup.check_data(opened, name)
-    emit(checked.document(), as_json=as_json, ok=checked.ok)
+    emit(checked.document(), ok=checked.ok)
 
 
 @data_noun.command()
-def remove(name: DataSet, *, by: By = None, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+def remove(name: DataSet, *, by: By = None, home: HomePath = HERE) -> None:
     """Unregister a data set that no run uses any more. Its rows stay where they are.
 
     Example: `likeset owner data remove patients --home st-mary`
     """
     with opened_owner(home) as opened:
         review.remove(opened, name, by=by or login())
-    emit({"data": name, "removed": True}, as_json=as_json)
+    emit({"data": name, "removed": True})
 
 
 @policy_noun.command()
@@ -123,7 +113,6 @@ def put(
     check: Annotated[bool, typer.Option("--check", help="Only say what would change.")] = False,
     by: By = None,
     home: HomePath = HERE,
-    as_json: JsonFlag = False,
 ) -> None:
     """Put a new owner.yaml in force, after a check and an entry in the audit log.
 
@@ -135,7 +124,7 @@ def put(
         raise InvalidArgument("FILE", file, "cannot be read as UTF-8 text") from error
     with opened_owner(home) as opened:
         changes = owners.changes_to(opened, text) if check else owners.put(opened, text, by=by or login())
-    emit({"in_force": not check, "changes": changes}, as_json=as_json)
+    emit({"in_force": not check, "changes": changes})
 
 
 @owner.command()
@@ -144,7 +133,6 @@ def inbox(
     every: Annotated[bool, typer.Option("--all", help="Also show runs with a decision.")] = False,
     add: Annotated[Path | None, typer.Option(help="Add a signed invitation from this file.")] = None,
     home: HomePath = HERE,
-    as_json: JsonFlag = False,
 ) -> None:
     """List the runs that wait for a decision, and who asks, by their cards.
 
@@ -180,11 +168,11 @@ def inbox(
     document = {"added": added.state if added else None, "stopped": stopped or None, "runs": listed}
     waiting = next((run["run"] for run in listed if run["status"] == "waiting"), None)
     hint = at_home(home, "likeset", "owner", "review", waiting) if waiting else ()
-    emit(document, as_json=as_json, view=view, next_step=hint, ok=not stopped)
+    emit(document, view=view, next_step=hint, ok=not stopped)
 
 
 @owner.command(name="review")
-def review_run(run: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+def review_run(run: RunName, *, home: HomePath = HERE) -> None:
     """Show a run in plain words: who asks, what leaves, what others may learn, what it costs.
 
     Example: `likeset owner review sepsis-2026-07 --home st-mary`
@@ -214,7 +202,7 @@ def review_run(run: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False
 
     may_approve = answers.verdict.accepted and not stopped and "approve" in choices
     hint = at_home(home, "likeset", "owner", "approve", run) if may_approve else ()
-    emit({**answers.document(), "stopped": stopped or None}, as_json=as_json, view=view, next_step=hint)
+    emit({**answers.document(), "stopped": stopped or None}, view=view, next_step=hint)
 
 
 @owner.command(name="dry-run")
@@ -224,7 +212,6 @@ def dry_run(
     data: DataName = "",
     show: Annotated[int, typer.Option(min=0, help="How many rows to show.")] = 10,
     home: HomePath = HERE,
-    as_json: JsonFlag = False,
 ) -> None:
     """Rehearse a run: send nothing, charge nothing, and show the rows that would leave.
 
@@ -248,18 +235,11 @@ def dry_run(
         "too_long": trial.too_long,
         "shown": row_documents(trial.rows, show),
     }
-    emit(document, as_json=as_json, notes=[f"{trial.words}; this command sent and charged nothing"])
+    emit(document, notes=[f"{trial.words}; this command sent and charged nothing"])
 
 
 @owner.command()
-def approve(
-    run: RunName,
-    *,
-    data: DataName = "",
-    by: By = None,
-    home: HomePath = HERE,
-    as_json: JsonFlag = False,
-) -> None:
+def approve(run: RunName, *, data: DataName = "", by: By = None, home: HomePath = HERE) -> None:
     """Approve the terms that you reviewed. Exit code 1 if the policy refuses.
 
     Example: `likeset owner approve sepsis-2026-07 --by "A. Lovelace" --home st-mary`
@@ -273,7 +253,7 @@ def approve(
         digest = asked.digest.hex()
         verdict = opened.approve(run, digest, by=by or login(), data=data)
     document = {"run": run, "digest": digest, "approved": verdict.accepted, "reasons": list(verdict.reasons)}
-    emit(document, as_json=as_json, ok=verdict.accepted)
+    emit(document, ok=verdict.accepted)
 
 
 @owner.command()
@@ -283,7 +263,6 @@ def deny(
     reason: Annotated[str, typer.Option(help="Why; stays here.", show_default=False)],
     by: By = None,
     home: HomePath = HERE,
-    as_json: JsonFlag = False,
 ) -> None:
     """Deny a run. The other side hears only that you do not take part.
 
@@ -291,18 +270,18 @@ def deny(
     """
     with opened_owner(home) as opened:
         opened.deny(run, by=by or login(), reason=reason)
-    emit({"run": run, "denied": True}, as_json=as_json)
+    emit({"run": run, "denied": True})
 
 
 @owner.command()
-def withdraw(run: RunName, *, by: By = None, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+def withdraw(run: RunName, *, by: By = None, home: HomePath = HERE) -> None:
     """Answer no further message of this run. Rows that already left stay charged.
 
     Example: `likeset owner withdraw sepsis-2026-07 --home st-mary`
     """
     with opened_owner(home) as opened:
         opened.withdraw(run, by=by or login())
-    emit({"run": run, "withdrawn": True}, as_json=as_json)
+    emit({"run": run, "withdrawn": True})
 
 
 @owner.command()
@@ -311,9 +290,7 @@ def outbox(
     *,
     rows: Annotated[bool, typer.Option("--rows", help="Show the rows, too.")] = False,
     show: Annotated[int, typer.Option(min=0, help="How many rows of each run to show.")] = 10,
-    save: Annotated[Path | None, typer.Option(help="Write the messages with rows into this directory.")] = None,
     home: HomePath = HERE,
-    as_json: JsonFlag = False,
 ) -> None:
     """Show what left in each run; for one run, its letters, their rows, and whether a receipt names them.
 
@@ -325,12 +302,10 @@ def outbox(
         left = [review.left_run(opened, name) for name in names if any(letter.sent for letter in letters[name])]
         tables = {name: review.rows_that_left(opened, name) for name in names if letters[name]} if rows else {}
     listed = [letter for name in names for letter in letters[name]]
-    if save is not None:
-        _save_messages(listed, save)
-    shown_too = listed if run or rows or save or as_json else []
+    shown_too = listed if run or rows or in_json() else []
     document: dict[str, Any] = {"runs": left, "letters": [letter.document() for letter in shown_too]}
     if rows:
-        shown = {name: row_documents(table, table.count if as_json else show) for name, table in tables.items()}
+        shown = {name: row_documents(table, table.count if in_json() else show) for name, table in tables.items()}
         document["rows"] = [{"run": name, **row} for name, found in shown.items() for row in found]
     notes = [f"{table.held_back:,} rows of {name} were held back" for name, table in tables.items() if table.held_back]
     for name, table in tables.items():
@@ -338,7 +313,7 @@ def outbox(
             notes.append(f"the rows of {name} cannot be shown")
         elif table.count > show:
             notes.append(f"{name}: the first {show:,} rows; --show {table.count} shows all of them")
-    emit(document, as_json=as_json, notes=notes)
+    emit(document, notes=notes)
 
 
 def row_documents(rows: "review.LeftRows", most: int) -> list[dict[str, Any]]:
@@ -355,16 +330,6 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _save_messages(letters: "list[review.OutLetter]", folder: Path) -> None:
-    make_directory(folder)
-    for letter in letters:
-        try:
-            if letter.message is not None:
-                keep_private_bytes(folder / f"{letter.row.id:06d}-{letter.row.kind}.bin", letter.message)
-        except OSError as error:
-            raise InvalidArgument("--save", folder, f"cannot be written: {error.strerror}") from error
-
-
 @owner.command()
 def row(
     run: RunName,
@@ -373,7 +338,6 @@ def row(
     ],
     *,
     home: HomePath = HERE,
-    as_json: JsonFlag = False,
 ) -> None:
     """Find the row that left under a handle: its data set, its place there, and the buyer's record.
 
@@ -386,15 +350,11 @@ def row(
         found = review.find_row(opened, opened.run(run).name, handle)
     cells = {part: {name: _plain(value) for name, value in found[part].items()} for part in ("id", "record")}
     notes = ["the buyer has the record, and not the id"] if found["id"] else []
-    emit({**found, **cells}, as_json=as_json, notes=notes)
+    emit({**found, **cells}, notes=notes)
 
 
 @owner.command()
-def budget(
-    *,
-    home: HomePath = HERE,
-    as_json: JsonFlag = False,
-) -> None:
+def budget(*, home: HomePath = HERE) -> None:
     """Show the budgets over all runs, with their history; `likeset owner review` shows what would remain after a run.
 
     Example: `likeset owner budget --home st-mary`
@@ -402,7 +362,7 @@ def budget(
     with opened_owner(home) as opened:
         overview = review.budget_overview(opened)
     note = "epsilon holds at delta, the sum of the deltas of the limits that were in force"
-    emit(overview, as_json=as_json, notes=[note if overview["epsilon"]["limit"] else _NO_EPSILON])
+    emit(overview, notes=[note if overview["epsilon"]["limit"] else _NO_EPSILON])
 
 
 @audit_noun.command(name="list")
@@ -412,7 +372,6 @@ def list_entries(
     before: Annotated[int | None, typer.Option(min=2, help="Those before the entry of this number.")] = None,
     about: Annotated[str, typer.Option(metavar="NAME", help="Only those about this run or data set.")] = "",
     home: HomePath = HERE,
-    as_json: JsonFlag = False,
 ) -> None:
     """List the last entries of the audit log, newest first: requests, decisions, refusals, charges and letters sent.
 
@@ -420,7 +379,7 @@ def list_entries(
     """
     with opened_owner(home) as opened:
         page = review.log_page(opened, before=before, count=last, about=about)
-    emit(page, as_json=as_json)
+    emit(page)
 
 
 @audit_noun.command()
@@ -428,7 +387,6 @@ def verify(
     *,
     head: Annotated[str | None, typer.Option(help="A head kept elsewhere, NUMBER:HASH.")] = None,
     home: HomePath = HERE,
-    as_json: JsonFlag = False,
 ) -> None:
     """Check that the log, the stored messages and the receipts are intact, and that all rows that left were charged.
 
@@ -441,4 +399,4 @@ def verify(
     with opened_owner(home) as opened:
         problems, notes = review.verify(opened, head=None if head is None else ledgers.Head.parse(head))
         last = opened.ledger.head()
-    ledger_commands.emit_verification(not problems, last, problems, as_json=as_json, notes=notes)
+    ledger_commands.emit_verification(not problems, last, problems, notes=notes)

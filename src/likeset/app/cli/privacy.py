@@ -12,7 +12,7 @@ from likeset.arguments import count
 from likeset.audit.auditor import TrialVerdict, run_trial
 from likeset.audit.broken_trials import broken_trials
 from likeset.audit.sound_trials import sound_trials
-from likeset.display import JsonFlag, Waiting, emit, show_document
+from likeset.display import Waiting, emit, show_document
 from likeset.errors import InvalidArgument, UnknownEvent
 from likeset.privacy.accounting import Filter, Guarantee, guarantee
 from likeset.privacy.events import VERSION, Composition, Event, Relation, as_json, from_json, relation_of
@@ -24,8 +24,7 @@ _EXAMPLE_DELTA = 1e-5
 def account(
     *,
     events: Annotated[
-        Path | None,
-        typer.Option(help='A file of releases: {"version": 3, "events": [...]}, or a single "event".'),
+        Path | None, typer.Option(help='A file of releases: {"version": 3, "events": [...]}, or a single "event".')
     ] = None,
     paper: Annotated[
         bool, typer.Option("--paper", help="The paper's own settings: its count beside what is proven.")
@@ -34,10 +33,8 @@ def account(
         list[float] | None, typer.Option(help=f"With --events, repeatable. Default: {_EXAMPLE_DELTA:g}.")
     ] = None,
     exact: Annotated[
-        bool,
-        typer.Option("--exact", help="Add the exact worst case of exponential choices; takes some seconds."),
+        bool, typer.Option("--exact", help="Add the exact worst case of exponential choices; takes some seconds.")
     ] = False,
-    as_json: JsonFlag = False,
 ) -> None:
     """Compute what releases cost: epsilon at a delta, under a neighbouring relation.
 
@@ -49,14 +46,14 @@ def account(
     if (events is not None) == paper:
         raise InvalidArgument("--events, --paper", "both" if paper else "neither", "give exactly one of them")
     if events is not None:
-        _events(events, [_EXAMPLE_DELTA] if delta is None else delta, exact=exact, as_json=as_json)
+        _events(events, [_EXAMPLE_DELTA] if delta is None else delta, exact=exact)
         return
     if delta is not None:
         raise InvalidArgument("--delta", delta, "goes with --events; --paper has deltas of its own")
-    _paper(exact=exact, as_json=as_json)
+    _paper(exact=exact)
 
 
-def _paper(*, exact: bool, as_json: bool) -> None:
+def _paper(*, exact: bool) -> None:
     prices = [
         {
             "what": line.what,
@@ -73,10 +70,10 @@ def _paper(*, exact: bool, as_json: bool) -> None:
         "claimed: the paper's count of epsilon; proven: what is proven under the relation, nothing where it is empty",
         "preconditions: of the paper's main theorem, at its own parameters (d = 140, p = 500, delta = 1e-4)",
     ]
-    emit({"prices": prices, "preconditions": conditions}, as_json=as_json, notes=notes)
+    emit({"prices": prices, "preconditions": conditions}, notes=notes)
 
 
-def _events(path: Path, deltas: list[float], *, exact: bool, as_json: bool) -> None:
+def _events(path: Path, deltas: list[float], *, exact: bool) -> None:
     recorded = _read_events(path)
     together = Composition(tuple(recorded))
     planned = relation_of(together)
@@ -89,10 +86,7 @@ def _events(path: Path, deltas: list[float], *, exact: bool, as_json: bool) -> N
             for event in recorded:
                 chosen = chosen.add(event)
             rows += [
-                {
-                    "what": what,
-                    **_price_document(guarantee(event, relation=relation, delta=delta, exact_choices=exact)),
-                }
+                {"what": what, **_price_document(guarantee(event, relation=relation, delta=delta, exact_choices=exact))}
                 for what, event in answers
             ]
             adaptive = chosen.epsilon
@@ -104,7 +98,7 @@ def _events(path: Path, deltas: list[float], *, exact: bool, as_json: bool) -> N
                     "note": rows[-1]["note"] if math.isinf(adaptive) else "filter",
                 }
             )
-    emit(rows, as_json=as_json)
+    emit(rows)
 
 
 def _read_events(path: Path) -> list[Event]:
@@ -150,7 +144,6 @@ def audit(
         int | None,
         typer.Option(help=f"Observations under each input, at least {_FEWEST}. Default: each mechanism's own."),
     ] = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Bound every mechanism's epsilon from below by observation, and compare it with the claim.
 
@@ -167,7 +160,7 @@ def audit(
 
     trials = broken_trials() if use_broken else sound_trials()
     verdicts: list[TrialVerdict] = []
-    with Waiting(quiet=as_json) as waiting:
+    with Waiting() as waiting:
         for number, trial in enumerate(trials):
             waiting.step("trials run", number, len(trials))
             verdicts += run_trial(trial, samples=samples)
@@ -187,7 +180,7 @@ def audit(
         f"each bound is too high with probability at most {rows[0]['error']:g}",
         "found from epsilon: the smallest true epsilon that these observations would have refuted",
     ]
-    emit(rows, as_json=as_json, view=view, notes=notes, ok=not failed)
+    emit(rows, view=view, notes=notes, ok=not failed)
 
 
 def _row(verdict: TrialVerdict, use_broken: bool) -> dict[str, Any]:

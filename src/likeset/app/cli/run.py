@@ -3,21 +3,14 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from likeset.app.cli.home import (
-    HERE,
-    NOUN,
-    HomePath,
-    at_home,
-    stopping_by_signals,
-    sync_document,
-)
+from likeset.app.cli.home import HERE, NOUN, HomePath, at_home, stopping_by_signals, sync_document
 from likeset.app.lazy import lazy_imports
 from likeset.app.report import render
-from likeset.display import JsonFlag, complain, emit, literal, show_notes, stderr, stdout
+from likeset.display import complain, emit, in_json, literal, show_notes, stderr, stdout
 from likeset.errors import BudgetExceeded, InvalidArgument
 
 with lazy_imports():
@@ -34,9 +27,6 @@ with lazy_imports():
     from likeset.run import runs, words
     from likeset.transports import stores
     from likeset.transports import sync as mailboxes
-
-if TYPE_CHECKING:
-    from likeset.transports.sync import Synced
 
 run = typer.Typer(name="run", **NOUN)
 
@@ -68,7 +58,7 @@ def invited(job: Path, days: int, answer_within: float | None, consumer: "consum
 
 
 @run.command()
-def plan(job: JobPath, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+def plan(job: JobPath, *, home: HomePath = HERE) -> None:
     """Show what a job would do and cost, and the budget that would be left; writes nothing and contacts nobody.
 
     Without a home the budget counts this run alone.
@@ -84,23 +74,11 @@ def plan(job: JobPath, *, home: HomePath = HERE, as_json: JsonFlag = False) -> N
     notes = [*runs.check_carried(wanted), *runs.notes_on_size(planned.terms)]
     document = {**planned.document(), "between_organisations": notices.notice_documents(notes)}
     texts = [notice.text for notice in (*planned.warnings, *notes)]
-    emit(
-        document,
-        as_json=as_json,
-        view=lambda: screens.show_plan(planned, "Nobody was asked, and nothing was spent."),
-        notes=texts,
-    )
+    emit(document, view=lambda: screens.show_plan(planned, "Nobody was asked, and nothing was spent."), notes=texts)
 
 
 @run.command()
-def invite(
-    job: JobPath,
-    *,
-    days: Days = 30,
-    decide_within: DecideWithin = None,
-    home: HomePath = HERE,
-    as_json: JsonFlag = False,
-) -> None:
+def invite(job: JobPath, *, days: Days = 30, decide_within: DecideWithin = None, home: HomePath = HERE) -> None:
     """Sign the terms of a job, so that owners can review them before the run starts.
 
     The terms name all parties by their cards: those of all owners and of the curator must be pinned here (`likeset
@@ -125,7 +103,7 @@ def invite(
         f"give owners this file; they add it with: likeset owner inbox --add {path.name}",
         f"they take part only if they have pinned your card: {terms.cards[terms.consumer]}",
     ]
-    emit(document, as_json=as_json, notes=hints)
+    emit(document, notes=hints)
 
 
 @run.command()
@@ -143,7 +121,6 @@ def start(
     days: Days = 30,
     decide_within: DecideWithin = None,
     home: HomePath = HERE,
-    as_json: JsonFlag = False,
 ) -> None:
     """Sign the terms of a job and post them to owners and curator, who decide whether to take part.
 
@@ -179,7 +156,7 @@ def start(
     }
     texts = [*(warning.text for warning in warnings), *done.notes]
     hint = at_home(home, "likeset", "run", "watch", signed.name)
-    emit(document, as_json=as_json, view=view, notes=texts, next_step=hint, ok=not done.troubles)
+    emit(document, view=view, notes=texts, next_step=hint, ok=not done.troubles)
 
 
 @run.command()
@@ -188,7 +165,6 @@ def watch(
     *,
     once: Annotated[bool, typer.Option("--once", help="Sync once, and do not wait for the end.")] = False,
     home: HomePath = HERE,
-    as_json: JsonFlag = False,
 ) -> None:
     """Follow a run: who received the terms, who answered, whom it waits for, until when. Exit code 1 if it failed.
 
@@ -198,7 +174,7 @@ def watch(
     Example: `likeset run watch sepsis-2026-07 --home clinic`
     """
     with opened_consumer(home) as consumer:
-        _watch(consumer, _started(consumer, name), home, once=once, as_json=as_json)
+        _watch(consumer, _started(consumer, name), home, once=once)
 
 
 def _started(consumer: "consumers.Consumer", name: str) -> "home_runs.Run":
@@ -215,29 +191,26 @@ def _print_status(progress: "consumers.RunProgress") -> None:
     stdout.file.flush()
 
 
-def _watch(consumer: "consumers.Consumer", followed: "home_runs.Run", home: Path, *, once: bool, as_json: bool) -> None:
+def _watch(consumer: "consumers.Consumer", followed: "home_runs.Run", home: Path, *, once: bool) -> None:
     """Exit code 1 if the run ended without a summary, or if the one sync met a mailbox in trouble."""
-    progress, troubles = consumer.progress(followed), list[str]()
+    progress, troubles, is_quiet = consumer.progress(followed), list[str](), in_json()
     was_over = progress.ended is not None
     if not was_over:
-        with (
-            mailboxes.opened_syncs(home, [followed.mailbox], stays=not once) as opened,
-            stopping_by_signals() as stop,
-        ):
-            if not as_json:
+        with mailboxes.opened_syncs(home, [followed.mailbox], stays=not once) as opened, stopping_by_signals() as stop:
+            if not is_quiet:
                 _print_status(progress)
 
-            def synced(done: "Synced") -> None:
+            def synced(done: "mailboxes.Synced") -> None:
                 nonlocal progress
                 troubles.extend(done.troubles.values())
                 before, progress = progress, consumer.progress(followed)
-                if progress != before and not as_json:
+                if progress != before and not is_quiet:
                     _print_status(progress)
                 if once or progress.ended is not None:
                     stop.set()
 
             def tell(line: str) -> None:
-                stderr.print(literal(line), soft_wrap=True) if as_json else show_notes([line])
+                stderr.print(literal(line), soft_wrap=True) if is_quiet else show_notes([line])
 
             mailboxes.serve(opened, stop=stop, tell=tell, synced=synced, longest=_LONGEST_PAUSE)
     failed = progress.ended is not None and not progress.done
@@ -253,11 +226,11 @@ def _watch(consumer: "consumers.Consumer", followed: "home_runs.Run", home: Path
             _print_status(progress)
 
     hint = () if failed else at_home(home, "likeset", "run", verb, followed.name)
-    emit(document, as_json=as_json, view=view, next_step=hint, ok=not (failed or document["troubles"]))
+    emit(document, view=view, next_step=hint, ok=not (failed or document["troubles"]))
 
 
 @run.command()
-def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+def cancel(name: RunName, *, home: HomePath = HERE) -> None:
     """Cancel a run. Releases that were drawn stay stored and charged.
 
     Unread files are removed from the mailbox, and nothing more is posted. Owners that have offered no rows close it.
@@ -273,11 +246,11 @@ def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     if troubles:
         notes.append(f"tell them later, and take the rest back, with: {' '.join(at_home(home, 'likeset sync'))}")
     document = {"run": name, "cancelled": True, "troubles": list(troubles.values())}
-    emit(document, as_json=as_json, notes=notes)
+    emit(document, notes=notes)
 
 
 @run.command()
-def report(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+def report(name: RunName, *, home: HomePath = HERE) -> None:
     """Show the result of a finished run: distance, contributions, guarantees, and the path of the report.
 
     Example: `likeset run report sepsis-2026-07 --home clinic`
@@ -291,17 +264,17 @@ def report(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
             stdout.print(f"\n{literal(owed)}", soft_wrap=True)
         stdout.print(f"\nEverything is in [bold]{literal(str(folder))}[/].", soft_wrap=True)
 
-    emit({**result, "report": str(folder / "report.html")}, as_json=as_json, view=view)
+    emit({**result, "report": str(folder / "report.html")}, view=view)
 
 
 @run.command(name="list")
-def list_runs(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+def list_runs(*, home: HomePath = HERE) -> None:
     """List the runs of this consumer.
 
     Example: `likeset run list --home clinic`
     """
     with opened_consumer(home) as consumer:
-        emit({"runs": [runs.listed_run(consumer, one) for one in consumer.runs()]}, as_json=as_json)
+        emit({"runs": [runs.listed_run(consumer, one) for one in consumer.runs()]})
 
 
 @run.command()
@@ -310,7 +283,6 @@ def export(
     *,
     out: Annotated[Path, typer.Option(help="A new directory for the files.", show_default=False)],
     home: HomePath = HERE,
-    as_json: JsonFlag = False,
 ) -> None:
     """Write the signed terms, acceptances and receipts of a run as files that a third party can verify.
 
@@ -320,4 +292,4 @@ def export(
     """
     with homes.Home(home) as opened:
         written = review.export(letters.Mail(opened), name, out)
-    emit({"run": name, "files": [str(path) for path in written]}, as_json=as_json)
+    emit({"run": name, "files": [str(path) for path in written]})

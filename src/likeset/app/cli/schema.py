@@ -2,33 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from likeset import documents
 from likeset.app.lazy import lazy_imports
-from likeset.display import (
-    JsonFlag,
-    emit,
-    literal,
-    show_document,
-    show_next,
-    show_notes,
-    show_text,
-    stdout,
-)
+from likeset.display import emit, literal, show_document, show_next, show_notes, show_text, stdout
 from likeset.errors import BadDocument, BadTable, InvalidArgument
 from likeset.text import without_secrets
 
 with lazy_imports():
     from likeset.tables import profile, sources
     from likeset.tables import schema as schemas
-
-if TYPE_CHECKING:
-    from likeset.tables.profile import Inspection
-    from likeset.tables.schema import Schema
-    from likeset.tables.sources import Source
 
 schema = typer.Typer(name="schema", no_args_is_help=True, rich_markup_mode="markdown")
 
@@ -52,7 +38,6 @@ def draft(
         list[str] | None,
         typer.Option(metavar="COLUMN", help="A column to declare although it may identify people; repeatable."),
     ] = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Propose a schema from files, with the reason for every column.
 
@@ -91,15 +76,11 @@ def draft(
 
     if out is not None:
         documents.write_text(out, made.text)
-    emit(document, as_json=as_json, view=view)
+    emit(document, view=view)
 
 
 @schema.command()
-def show(
-    path: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema file.", show_default=False)],
-    *,
-    as_json: JsonFlag = False,
-) -> None:
+def show(path: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema file.", show_default=False)]) -> None:
     """Show how a schema maps a row: the unit of each column, the features, the digest.
 
     Example: `likeset schema show schema.yaml`
@@ -119,7 +100,7 @@ def show(
         "suspected_identifiers": profile.documents_of(profile.identifying_columns(loaded)),
     }
     shown = {name: value for name, value in document.items() if name != "features"}  # the columns tell how many
-    emit(document, as_json=as_json, view=lambda: show_document(shown), notes=_data_notes(loaded))
+    emit(document, view=lambda: show_document(shown), notes=_data_notes(loaded))
 
 
 @schema.command()
@@ -129,7 +110,6 @@ def check(
     path: Annotated[
         Path | None, typer.Option("--schema", help="The schema file; or name it first.", show_default=False)
     ] = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Check files against a schema, column by column. Exit code 1 if some rows cannot be used.
 
@@ -173,12 +153,14 @@ def check(
 
     target = unlabelled[0] if len(unlabelled) == 1 else "FILE"
     options = ("--schema", str(schema_path), "--target", target, "--owner", "NAME=FILE", "--size", "ROWS")
-    emit(document, as_json=as_json, view=view, next_step=("likeset", "plan", *options) if ok else (), ok=ok)
+    emit(document, view=view, next_step=("likeset", "plan", *options) if ok else (), ok=ok)
 
 
-def _inspected(files: Sequence[str], schema: "Schema") -> "tuple[dict[str, Inspection], list[str], dict[str, str]]":
+def _inspected(
+    files: Sequence[str], schema: "schemas.Schema"
+) -> "tuple[dict[str, profile.Inspection], list[str], dict[str, str]]":
     """What is in each file, by its name; the files without labels; undeclared id columns that repeat, by file."""
-    inspections: dict[str, Inspection] = {}
+    inspections: dict[str, profile.Inspection] = {}
     unlabelled: list[str] = []
     repeated: dict[str, str] = {}
     for file in files:
@@ -197,7 +179,7 @@ def _inspected(files: Sequence[str], schema: "Schema") -> "tuple[dict[str, Inspe
     return inspections, unlabelled, repeated
 
 
-def _check_columns(source: "Source", needed: Sequence[str], schema: "Schema") -> None:
+def _check_columns(source: "sources.Source", needed: Sequence[str], schema: "schemas.Schema") -> None:
     """All columns that a file lacks, in one message; a single one by its near miss."""
     missing = [name for name in needed if name not in source.schema.names]
     if len(missing) == 1:
@@ -216,7 +198,7 @@ def _one_schema(first: Path | None, named: Path | None) -> Path:
     return path
 
 
-def _show_inspection(name: str, inspection: "Inspection") -> None:
+def _show_inspection(name: str, inspection: "profile.Inspection") -> None:
     lines = [
         {
             "column": column.name,
@@ -256,7 +238,7 @@ def _show_inspection(name: str, inspection: "Inspection") -> None:
     show_notes(one.warning for one in inspection.dead_columns())
 
 
-def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
+def _inspection_document(name: str, inspection: "profile.Inspection") -> dict[str, Any]:
     ids = inspection.id_summary()
     return {
         "file": name,
@@ -272,7 +254,7 @@ def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
     }
 
 
-def _data_notes(loaded: "Schema") -> list[str]:
+def _data_notes(loaded: "schemas.Schema") -> list[str]:
     notes = [f"replace what came from data, in: {', '.join(loaded.from_data)}"] if loaded.from_data else []
     numeric = sum(column.kind == "numeric" for column in loaded.describe())
     if numeric >= _WIDE:

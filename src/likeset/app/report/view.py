@@ -14,6 +14,7 @@ from likeset.run.words import (
     DASH,
     GAINS,
     MEASURES,
+    NO_BREAK,
     SHARE,
     TIMES,
     GuaranteeLine,
@@ -84,15 +85,6 @@ class Table:
     numeric: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
-    """A number that readers ask for first."""
-
-    name: str
-    value: str
-    below: str
-
-
 def render(result: Mapping[str, Any], pictures: Mapping[str, Any], evaluation: Mapping[str, Any] | None = None) -> str:
     """The consumer's report, from ``result.json``, ``pictures.json`` and, if there is one, ``evaluation.json``."""
     return _page("report.html", report_view(result, pictures, evaluation))
@@ -108,21 +100,19 @@ def _page(template: str, view: Mapping[str, Any]) -> str:
 
 def report_view(result: Result, pictures: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> dict[str, Any]:
     return {
+        "result": result,
         "title": f"likeset: {result['run']}",
         "version": result["version"],
         "banner": _banner(result, seed=result["seed"]),
         "run": _shown_run(result),
-        "created": str(result["created"]).replace("T", " ")[:16],
         "headline": headline(result),
         "verdict": _verdict(result),
         "protection": protection(result),
-        "cards": _cards(result),
-        "warnings": [warning["text"] for warning in result["warnings"]],
-        "target": {"short": short_address(result["target"]["name"]), "whole": result["target"]["name"]},
+        "target": short_address(result["target"]["name"]),
         "request": _request(result),
         "distance_notes": distance_notes(result),
         "picks": figures.draw_picks(result["comparison"]),
-        "comparison": _comparison_table(result["comparison"]),
+        "comparison": comparison_table(result["comparison"]),
         "measure": measure_in_words(result["comparison"])[1],
         "meanings": [(line["name"], line["meaning"]) for line in result["comparison"]["lines"] if line["meaning"]],
         "models": None if evaluation is None else models_view(evaluation),
@@ -136,10 +126,8 @@ def report_view(result: Result, pictures: Mapping[str, Any], evaluation: Mapping
         "guarantees": _guarantee_table(
             guarantee_lines(result["guarantees"], owners=_names(result), unit=_unit(result))
         ),
-        "budget": result["budget"]["in_words"],
         "owners_learn_nothing": _owners_learn_nothing(result),
         "terms": [(title_of(key), setting(value)) for key, value in result["terms"]["summary"].items()],
-        "terms_digest": result["terms"]["digest"],
         **_schema(result["schema"], result["schema"]["digest"]),
     }
 
@@ -173,7 +161,6 @@ def owner_view(result: Result, owner: str) -> dict[str, Any]:
         "owner": owner,
         "left": _rows_left(own),
         "held": own["rows"],
-        "cards": _owner_cards(own, terms),
         "messages": _messages(result, own),
         "message_count": own["messages"],
         "guarantees": _guarantee_table(guarantee_lines(about_owner, owners=names, own=owner, unit=_unit(result))),
@@ -244,48 +231,23 @@ def _verdict(result: Result) -> str:
     return " ".join(parts)
 
 
-def _cards(result: Result) -> list[Card]:
-    distance, owners, cards = result["distance"], result["owners"], []
-    if distance:
-        value, below = max(0.0, distance["squared_mmd"]), f"{number(distance['low'])} to {number(distance['high'])}"
-        cards.append(Card("MMD² to rows like your target", number(value), f"{below}; smaller is closer"))
-    else:
-        cards.append(Card("MMD² to your target", number(result["in_sample_squared_mmd"]), "in-sample"))
-    scores = result["comparison"]["lines"][0]["scores"]
-    if scores:
-        below = f"balanced {percent(scores['balanced_accuracy'])}, AUC {scores['auc']:.3f}; on held-out target rows"
-        cards.append(Card("accuracy of a model", percent(scores["accuracy"]), below))
-    names = set(_names(result))
-    about_target = [one for one in result["guarantees"] if one["observer"] == "owners" and one["protects"] not in names]
-    if about_target:
-        one, card = about_target[0], Card("owners about your target", "no bound", "not private")
-        if result["noise"] != "simulated" and one["epsilon"] is not None:
-            card = Card(card.name, f"ε = {one['epsilon']:.3g}", f"δ = {number(one['delta'])}, {one['relation']}")
-        cards.append(card)
-    held = sum(owner["rows"] or 0 for owner in owners)
-    of_all = f"of {quantity(held, 'row')} that owners hold" if held else ""
-    cards.append(Card("rows the curator saw", number(result["rows_seen"]), of_all))
-    cards.append(Card("time", f"{number(result['seconds']['total'])}\u00a0s", "from files to result"))
-    return cards
-
-
 def _request(result: Result) -> list[tuple[str, str, str]]:
     owners = result["owners"]
     held, who = sum(owner["rows"] or 0 for owner in owners), quantity(len(owners), "owner")
     labels = labels_in_words(result["labels"])
     return [
-        ("rows of the target", number(result["target"]["rows"]), ""),
-        ("rows requested", number(result["size"]), ""),
         ("from", f"{quantity(held, 'row')} of {who}" if held else who, ""),
-        ("protocol", result["protocol"], ""),
+        ("rows offered", number(result["rows_seen"]), ""),
         ("noise", "simulated, not private" if result["noise"] == "simulated" else "secret", ""),
         ("gamma of the kernel", number(result["gamma"], 3), "larger: more local"),
-        *([("labels", labels, "")] if labels else []),
         ("access ratio", number(result["access_ratio"]), "(rows seen + target) / (size + target)"),
+        ("time", f"{number(result['seconds']['total'])}{NO_BREAK}s", "from files to result"),
+        *([("labels", labels, "")] if labels else []),
     ]
 
 
-def _comparison_table(comparison: Mapping[str, Any]) -> Table:
+def comparison_table(comparison: Mapping[str, Any]) -> Table:
+    """This summary and its alternatives, the closest one first."""
     lines = comparison["lines"]
     scores = list(lines[0]["scores"])
     heads = [measure_in_words(comparison)[0], *(MEASURES[score] for score in scores)]
@@ -448,20 +410,6 @@ def _schema(schema: Mapping[str, Any], digest: str) -> dict[str, Any]:
     }
 
 
-def _owner_cards(own: Mapping[str, Any], terms: Mapping[str, Any]) -> list[Card]:
-    cards = [
-        Card("rows sent", _rows_left(own), "to the curator only"),
-        Card("sent", bytes_in_words(own["sent_bytes"]), "encrypted for the curator"),
-        Card("received", bytes_in_words(own["heard_bytes"]), "from the curator"),
-    ]
-    price = terms["price_per_row"]
-    if price > 0:
-        # Never the payment in the result: that might depend on the value of the rows.
-        payment = _rows_left(own, lambda rows: amount(price * rows))
-        cards.append(Card("payment", payment, f"price {TIMES} rows sent"))
-    return cards
-
-
 def _rows_left(own: Mapping[str, Any], form: Callable[[Any], str] = number) -> str:
     return or_bound(own["disclosed"], own["disclosed_at_most"], form)
 
@@ -475,10 +423,14 @@ def _messages(result: Result, own: Mapping[str, Any]) -> list[tuple[str, str, st
     else:
         request = "One release: a noisy mean of the target's features"
     rows = _rows_left(own, lambda rows: quantity(rows, "row"))
+    price, payment = result["terms"]["summary"]["price_per_row"], ""
+    if price > 0:
+        # Never the payment in the result: that might depend on the value of the rows.
+        payment = f"; payment {_rows_left(own, lambda rows: amount(price * rows))}, price {TIMES} rows sent"
     return [
         ("received", "The terms", "", result["terms"]["digest"]),
         ("received", request, received, ""),
-        ("sent", "The offer, to the curator only", f"{rows}, {sent}", ""),
+        ("sent", "The offer, to the curator only", f"{rows}, {sent}{payment}", ""),
     ]
 
 
