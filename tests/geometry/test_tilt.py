@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from chance import examples, public_coins
-from likeset.errors import InvalidArgument
 from likeset.geometry import offers
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.offers import Draw, fit, large_perturbations, largest
@@ -227,39 +226,3 @@ def test_draws_of_another_strength_would_be_noticed(observed: dict[tuple[int, in
 
 
 # What is refused.
-
-
-@pytest.mark.parametrize("key", [-1, 2**256, 0.5, True, None])
-def test_a_key_that_is_no_256_bit_number_is_refused(key: int) -> None:
-    with pytest.raises(InvalidArgument) as caught:
-        draw([1.0], 1, key=key)
-    assert caught.value.argument == "key"
-
-
-@pytest.mark.parametrize(
-    ("changed", "argument"),
-    [
-        ({"released": [1.0]}, "released"),
-        ({"released": [1.0, math.nan]}, "released"),
-        ({"noise_energy": -0.1}, "noise_energy"),
-        ({"noise_energy": math.inf}, "noise_energy"),
-        ({"wanted": 0}, "wanted"),
-        ({"population": 2}, "population"),
-        ({"features": np.zeros((0, 2))}, "features"),
-        ({"features": np.zeros((3, 5))}, "released"),
-        ({"features": np.zeros(2)}, "features"),
-        ({"features": [["a", "b"]]}, "features"),
-        ({"features": [[math.nan, 0.0]]}, "features"),
-    ],
-)
-def test_a_fit_on_impossible_arguments_is_refused(changed: dict[str, object], argument: str) -> None:
-    good: dict[str, object] = {
-        "features": [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]],
-        "released": [1.0, 0.0],
-        "noise_energy": 0.0,
-        "wanted": 2,
-    }
-    fit(**good)  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgument) as caught:
-        fit(**(good | changed))  # type: ignore[arg-type]
-    assert caught.value.argument == argument
