@@ -14,7 +14,7 @@ from likeset.app import cli
 from likeset.app.cli.match import job_from
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.protocol.draft import Facts
-from likeset.protocol.terms import RunSettings, Setting, names_from, settings
+from likeset.protocol.terms import Setting, names_from, settings
 from likeset.run.job import Job
 
 SETTINGS = {setting.name: setting for setting in settings()}
@@ -22,18 +22,6 @@ FILES = {"schema": "schema.yaml", "target": "mine.csv", "size": 5}
 _OF_ARRAYS = {"schema", "rows_per_unit", "ledger", "run", "progress"}
 _OF_A_JOB = {"likeset", "version", "preset", "schema_file", "target", "owners", "public_rows", "seed_rows"}
 _OF_A_JOB |= {"consumer", "curator_card", "witness", "purpose", "ledger", "out", "run"}
-
-
-def test_a_setting_has_a_name_a_type_a_default_and_a_meaning() -> None:
-    assert sorted(setting.name for setting in settings()) == sorted(field.name for field in fields(RunSettings))
-    assert {field.name for field in fields(Interactive)} - {"seed_rows"} < set(SETTINGS)
-    assert [name for name, setting in SETTINGS.items() if setting.is_required] == ["size"]
-    only = {name for name, setting in SETTINGS.items() if setting.is_of_interactive}
-    assert only == {"patience", "summary_release", "schedule", "promised_epsilon", "accept_unproven"}
-    for setting in settings():
-        assert len(setting.meaning.split()) > 2
-        assert not setting.meaning.endswith(".")
-        assert "[" not in setting.meaning  # a terminal would take it for markup
 
 
 FIRST = ["size", "epsilon", "delta", "schema", "labels", "weights", "offers", "offer_factor", "gamma", "curator"]

@@ -24,7 +24,6 @@ from summarizer_world import (
     TARGET_VIEW,
     account,
     guarantee_of,
-    labels_of,
     rows,
     simulated,
 )
@@ -64,9 +63,6 @@ class TestResult:
         np.testing.assert_array_equal(fitted.summary_, expected)
         assert len(set(fitted.indices_)) == 6
 
-    def test_labels_are_those_of_the_rows(self, fitted: Summarizer) -> None:
-        assert labels_of(fitted) == [LABELS[owner][row] for owner, row in fitted.indices_]
-
     def test_history_ends_at_the_squared_mmd(self, fitted: Summarizer) -> None:
         """With equal weights the last pick's squared MMD is the summary's, up to the float32 of the messages."""
         assert [(pick.owner, pick.row) for pick in fitted.history_] == fitted.indices_
@@ -74,21 +70,6 @@ class TestResult:
         expected = squared_mmd(fitted.summary_, TARGET, gamma=fitted.gamma_)
         assert fitted.in_sample_squared_mmd_ == pytest.approx(expected, abs=1e-12)
         assert fitted.history_[-1].squared_mmd == pytest.approx(expected, abs=1e-6)
-
-    def test_weights_match_better(self, fitted: Summarizer) -> None:
-        weighted = simulated(weights=True).fit(TARGET, OWNERS, LABELS)
-        assert weighted.indices_ == fitted.indices_
-        assert weighted.weights_.sum() == pytest.approx(1.0)
-        assert weighted.weights_.min() >= 0.0
-        assert weighted.in_sample_squared_mmd_ < fitted.in_sample_squared_mmd_
-        assert weighted.in_sample_squared_mmd_ == pytest.approx(
-            squared_mmd(weighted.summary_, TARGET, gamma=weighted.gamma_, weights=weighted.weights_)
-        )
-
-    def test_the_access_ratio_counts_rows_seen(self, fitted: Summarizer) -> None:
-        """60 rows are offered in all, 20 by each of three owners: (60 + 200) / (6 + 200)."""
-        assert fitted.rows_seen_ == 60
-        assert fitted.access_ratio_ == pytest.approx(260 / 206)
 
     def test_a_summary_larger_than_all_rows_is_all_rows_and_a_warning_where_fewer_are_allowed(self) -> None:
         found = simulated(500, allow_fewer=True).fit(TARGET, OWNERS)

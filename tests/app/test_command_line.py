@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-import likeset
 from likeset.app import cli
 from likeset.tables.schema import Schema
 
@@ -89,9 +87,3 @@ def test_the_list_of_commands_says_what_each_says_itself() -> None:
     for name, command in cli.whole_program().commands.items():
         words = " ".join((command.help or "").partition("\n\n")[0].split())
         assert words == cli.COMMANDS[name][1]
-
-
-def test_the_program_tells_its_version_and_a_job_file_is_optional_once() -> None:
-    told = CliRunner().invoke(cli.app, ["--version"])
-    assert (told.exit_code, told.stdout.strip()) == (0, f"likeset {likeset.__version__}")
-    assert "[[" not in CliRunner().invoke(cli.app, ["plan", "--help"]).stdout

@@ -71,10 +71,6 @@ def head(node: Owner) -> int:
     return node.ledger.head().number
 
 
-def runs_of(node: Owner) -> set[str]:
-    return {run.name for run in node.mail.runs()}
-
-
 def numbers_in_tables(page: Answer) -> list[float]:
     cells = re.findall(r'<td class="number">([^<]*)</td>', page.text)
     return sorted(float(cell.replace(",", "")) for cell in cells if cell)

@@ -17,7 +17,7 @@ import pytest
 import job_world
 from job_world import OWNERS, World, charges, rows, run, write
 from likeset.app.report import render_for_owner
-from likeset.errors import BadTable, BudgetExceeded, DifferentRequest, OtherUnit
+from likeset.errors import BadTable, DifferentRequest, OtherUnit
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Composition, Gaussian, View
 from likeset.protocol.party import Party
@@ -186,20 +186,6 @@ def test_files_that_changed_places_are_not_those_that_the_run_began_with(world: 
 
 
 # Budgets
-
-
-def test_runs_on_one_ledger_share_one_budget(world: World) -> None:
-    """The first run sets the limits; whatever a later one is called and asks for, it is refused beyond them."""
-    ledger = str(world.folder / "ledger.sqlite")
-    before = run(world.job(ledger=ledger, run="first")).result["budget"]
-    assert before["shared"] is True
-    assert before["epsilon_spent"] == pytest.approx(before["epsilon_limit"], rel=1e-3)
-    spent = charges(Path(ledger))
-    fresh = {f"{name}-2": str(world.place(name)) for name in OWNERS}  # with rows left to disclose
-    for epsilon in (job_world.EPSILON, 20.0, 40.0):
-        with pytest.raises(BudgetExceeded, match="any owners see consumer"):
-            run(world.job(ledger=ledger, owners=fresh, epsilon=epsilon, offers="tilted", out=f"{world.out}-2"))
-    assert charges(Path(ledger)) == spent
 
 
 def test_the_size_of_a_target_under_add_or_remove_decides_nothing(world: World) -> None:

@@ -2,7 +2,6 @@
 
 import decimal
 import math
-import pickle
 from typing import Any
 
 import numpy as np
@@ -133,22 +132,6 @@ def test_the_transformer_takes_frames_and_is_never_fitted() -> None:
     np.testing.assert_array_equal(transformer.transform(table.to_pandas()), expected)
     np.testing.assert_array_equal(make_pipeline(transformer).fit(table.slice(0, 5)).transform(table), expected)
     assert list(transformer.get_feature_names_out()) == list(SCHEMA.feature_names)
-
-
-def test_frames_of_polars_and_columns_of_nothing() -> None:
-    import polars
-
-    table = typed()
-    for form in (table, as_text(table)):
-        frame = polars.from_arrow(form)
-        np.testing.assert_array_equal(SCHEMA.transformer().transform(frame), mapped(table).rows)
-    empty = ("seen", "note", "site", "dose")
-    nothing = table.drop_columns(list(empty))
-    for name in empty:
-        nothing = nothing.append_column(name, pa.nulls(200))
-    for name in empty:
-        marks = mapped(nothing).rows[:, SCHEMA.feature_names.index(f"{name} is missing")]
-        assert (marks > 0.5).all()
 
 
 def test_a_unit_is_a_unit_for_every_kind() -> None:
@@ -378,12 +361,6 @@ def test_a_target_may_have_no_labels() -> None:
     assert found.rows.tobytes() == mapped(typed()).rows.tobytes()
     with pytest.raises(BadTable, match="column 'ill': is missing"):
         mapped(table)
-
-
-def test_a_copy_in_another_process_gives_the_same_bytes() -> None:
-    copy = pickle.loads(pickle.dumps(SCHEMA))  # noqa: S301 - our own bytes
-    assert copy == SCHEMA
-    assert same(mapped(typed(), copy), mapped(typed()))
 
 
 @given(st.lists(st.floats(1e-300, 1e300), min_size=1))

@@ -19,10 +19,8 @@ from likeset.protocol.prices import target_plan
 from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.terms import Kernel, Terms
 from likeset.protocol.wire import Message, TargetRelease
-from likeset.tables.columns import NumericColumn
 from likeset.tables.ray_scan import units_of
 from likeset.tables.scan import SourceScan
-from likeset.tables.schema import Declaration, Schema
 from likeset.tables.sources import open_source
 from likeset.transports.local import ChargedParty
 
@@ -88,18 +86,6 @@ def test_a_cell_that_cannot_be_used_is_named_by_file_and_row_group(
     assert caught.value.column == "ward"
     assert caught.value.place == "part-011.parquet, row group 1, row 130"
     assert "east" not in str(caught.value)
-
-
-@pytest.mark.parametrize("workers", [1, 2, 3])
-def test_of_several_blocks_that_cannot_be_used_the_first_is_named(tmp_path: Path, workers: int) -> None:
-    lines = ["a", *(["1"] * 9 + ["bad"]) * 4]
-    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
-    schema = Schema(
-        Declaration(likeset="schema", version=1, columns={"a": NumericColumn(kind="numeric", bounds=(0, 9))})
-    )
-    scan = SourceScan(open_source(tmp_path / "t.csv"), schema, workers=workers, block_rows=10)
-    with pytest.raises(BadTable, match="line 11,"):
-        scan.draw(Drawing(3, 5))
 
 
 @pytest.mark.parametrize(

@@ -402,13 +402,3 @@ def test_a_reader_that_stops_early_leaves_no_thread_behind(tmp_path: Path) -> No
         assert [thread for thread in threading.enumerate() if thread.name.startswith("likeset-reader")]
         blocks.close()  # type: ignore[attr-defined]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("likeset-reader")]
-
-
-def test_a_message_names_a_long_query_by_its_beginning(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("a\n1\n", encoding="utf-8")
-    query = f"sql:SELECT a FROM '{tmp_path / 't.csv'}' WHERE {' AND '.join(['1 = 1'] * 40)}"  # noqa: S608 - a query of our own
-    with open_source(query) as source, pytest.raises(BadTable) as refused:
-        list(source.blocks(["b"]))
-    assert refused.value.table == query
-    assert str(refused.value).startswith(query[:60])
-    assert len(str(refused.value)) < 120
