@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from likeset import Interactive, Schema, Summarizer
+from likeset import Interactive, Summarizer
 from likeset.errors import InvalidArgument
 from likeset.simulation import digits_market
 from summarizer_world import LABELS, OWNERS, PAPER, PAPER_PARTS, TARGET, rows, simulated
@@ -50,13 +50,6 @@ class TestGroups:
         assert isinstance(found.summary_, type(given))
         for place, name in enumerate("ab"):
             np.testing.assert_array_equal(found.summary_[name], own[numbers, place])
-
-    def test_frames_with_a_schema(self) -> None:
-        schema = Schema.from_text("{likeset: schema, version: 1, columns: {age: {kind: numeric, bounds: [0, 100]}}}")
-        frame = pd.DataFrame({"age": np.arange(90.0), "clinic": ["north", "south", "west"] * 30})
-        found = Summarizer(9, schema=schema, offers="uniform").fit(frame[60:], frame, groups=frame.clinic)
-        assert found.summary_.age.tolist() == [frame.age[row] for _, row in found.indices_]
-        assert found.summary_.owner.tolist() == [frame.clinic[row] for _, row in found.indices_]
 
     @pytest.mark.parametrize(
         ("argument", "changes"),

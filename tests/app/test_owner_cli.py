@@ -303,7 +303,6 @@ def test_a_steward_can_follow_the_page_word_by_word(tmp_path: Path, monkeypatch:
 # Who asks: cards in the inbox and in a review, invitations in files, and a restored home.
 
 
-
 @pytest.fixture
 def alone(tmp_path: Path) -> Path:
     """A home that has pinned nobody."""
