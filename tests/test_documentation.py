@@ -96,7 +96,6 @@ def test_names_in_the_proofs_exist() -> None:
 
 
 def test_names_that_benchmarks_import_exist() -> None:
-    """Benchmarks run seldom."""
     for script in ROOT.glob("benchmarks/**/*.py"):
         nodes = [node for node in ast.walk(ast.parse(read(script))) if isinstance(node, ast.ImportFrom)]
         for module, names in ((node.module or "", node.names) for node in nodes):
@@ -135,7 +134,6 @@ def test_commands_that_pages_name_exist_with_their_options() -> None:
 
 
 def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command without subcommands, with the words that lead to it."""
     inner = getattr(command, "commands", None)
     if inner is None:
         yield path, command

@@ -98,7 +98,6 @@ def test_every_field_of_a_job_is_an_option_that_says_what_it_means(command: str)
 
 
 def given(setting: Setting) -> tuple[Any, Any]:
-    """What the command line hands on for an unusual value, and that value."""
     unusual = {int: 7, float: 0.25, bool: not setting.default, str: "word", tuple[str, ...]: ("a", "b")}
     kind = next((part for part in typing.get_args(setting.type) if part in unusual), setting.type)
     if typing.get_origin(setting.type) is typing.Literal:

@@ -27,8 +27,6 @@ SHUFFLED = np.random.default_rng(4).permutation(len(ALL_ROWS))
 
 
 class TestGroups:
-    """One table with the rows of all owners, and the owner of each row."""
-
     def test_it_is_the_same_run_with_row_numbers_of_the_one_table(self) -> None:
         """Owners come in the order of their names there."""
         apart = simulated().fit(TARGET, dict(sorted(OWNERS.items())), LABELS)

@@ -114,7 +114,6 @@ class TestReleaseWidth:
 
     @staticmethod
     def check_guarantee(found: Summarizer, path: Path) -> None:
-        """What is stated is what the ledger counted, and no more than was asked for."""
         stated, spent = guarantee_of(found, TARGET_VIEW), account(path, TARGET_VIEW).epsilon
         assert spent is not None
         assert spent == pytest.approx(stated.epsilon, rel=1e-4)

@@ -30,7 +30,6 @@ class Answer:
 
     @property
     def words(self) -> str:
-        """What a person reads: without tags."""
         return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", self.text)))
 
     def header(self, name: str) -> str:
@@ -68,7 +67,6 @@ class Browser:
         return {"run": "run-1", "choice": choice, "by": "Ada", **hidden, **more}
 
     def decide(self, choice: str, **more: str) -> Answer:
-        """Both looks at the decision."""
         form = self.form(choice, **more)
         look = self.post("/decide", form)
         assert (look.status, look.field("sure")) == (200, "yes"), look.words

@@ -144,17 +144,14 @@ def sample_result(
 
 
 def line(name: str, squared_mmd: float, meaning: str, *, kind: str = "study") -> dict[str, Any]:
-    """One line of a comparison."""
     return {"kind": kind, "name": name, "squared_mmd": squared_mmd, "meaning": meaning, "scores": {}}
 
 
 def warning(text: str) -> dict[str, Any]:
-    """What the user should know."""
     return {"kind": "canary-kind", "owner": None, "text": text}
 
 
 def guarantee(observer: str, protects: str, epsilon: float | None, basis: str, note: str) -> dict[str, Any]:
-    """One view's."""
     return {
         "observer": observer,
         "protects": protects,

@@ -47,8 +47,6 @@ def given(name: str, *words: str, **options: Any) -> Bad:
 
 
 def content(name: str, file: str, text: str, *words: str) -> Bad:
-    """A file with another content."""
-
     def prepare(world: World, _: pytest.MonkeyPatch) -> Options:
         (world.folder / file).write_text(text, encoding="utf-8")
         return world.options()
@@ -57,8 +55,6 @@ def content(name: str, file: str, text: str, *words: str) -> Bad:
 
 
 def in_job(name: str, old: str, new: str, *words: str) -> Bad:
-    """A job file in which something is written otherwise."""
-
     def prepare(world: World, _: pytest.MonkeyPatch) -> Options:
         text = JOB.replace(old, new, 1)
         (world.folder / "job.yaml").write_text(text, encoding="utf-8")

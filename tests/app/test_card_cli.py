@@ -18,14 +18,11 @@ OTHER_LETTER = {"A": "B"}
 
 
 def changed(letter: str) -> str:
-    """Another letter of a fingerprint, and of base 64."""
     return OTHER_LETTER.get(letter, "A")
 
 
 @dataclass(frozen=True)
 class World:
-    """An owner, a consumer and a curator, and what they type."""
-
     place: Path
     node: Home
     clinic: Home

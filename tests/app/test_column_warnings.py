@@ -48,12 +48,10 @@ def world(tmp_path: Path) -> Path:
 
 
 def suspected(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """The notices of a plan or a result that are about columns that may identify people."""
     return [notice for notice in document["warnings"] if notice["kind"] == "suspected-identifier"]
 
 
 def dead(document: dict[str, Any]) -> list[str]:
-    """The columns that hardly count, by the notices of a plan or a result."""
     return [
         column
         for notice in document["warnings"]

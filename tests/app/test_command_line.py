@@ -16,7 +16,6 @@ PAGE = ROOT / "docs/cli.md"
 
 
 def ended(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """The exit code of the whole program."""
     monkeypatch.setattr(sys, "argv", ["likeset", *arguments])
     with pytest.raises(SystemExit) as exit_:
         cli.main()

@@ -63,7 +63,6 @@ def answer_elsewhere(node: Owner) -> None:
 
 
 def said(node: Owner, *words: str) -> Any:
-    """What the command line says of the same home."""
     return document(*words, home=node.home.folder)
 
 

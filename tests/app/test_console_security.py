@@ -330,8 +330,6 @@ class Told:
 
 
 class Visitor:
-    """Somebody with a cookie who speaks HTTP."""
-
     def __init__(self, link: str) -> None:
         self.origin, _, path = link.partition("/enter")
         self.host = self.origin.partition("://")[2]

@@ -25,7 +25,6 @@ def umask(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def check_private(folder: Path, *, least: int) -> None:
-    """Every file and directory below a folder, and the folder itself."""
     found = [folder, *folder.rglob("*")]
     assert sum(path.is_file() for path in found) >= least
     odd = {str(path): oct(path.stat().st_mode & 0o777) for path in found if path.stat().st_mode & 0o077}
@@ -48,7 +47,6 @@ def test_results_of_a_job(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("umask")
 def test_all_that_parties_of_a_run_keep(tmp_path: Path) -> None:
-    """From empty directories to rows that left, by commands."""
     given, made, box = tmp_path / "given", tmp_path / "made", tmp_path / "mailbox"
     for folder in (given, box):
         folder.mkdir()

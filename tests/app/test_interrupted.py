@@ -20,7 +20,6 @@ CHARGES = ["consumer/target-release", "consumer/width", "north/offer", "south/of
 
 @pytest.fixture(autouse=True)
 def plain_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures take time, and are tested elsewhere."""
     monkeypatch.setattr("likeset.app.cli.match.render", lambda result, _: f"<p>{result['in_sample_squared_mmd']}</p>")
 
 
@@ -36,7 +35,6 @@ def options(world: World, out: Path, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def undisturbed(world: World) -> Path:
-    """What comes of it if nobody interrupts."""
     out = world.folder / "undisturbed"
     assert job_world.call("match", options(world, out)) == 0
     return out
@@ -185,7 +183,6 @@ def test_a_crash_between_charge_and_draw_loses_budget_and_says_so(
 
 
 def stopped_run(world: World, out: Path) -> Path:
-    """A run that was interrupted when all was paid."""
     with pytest.MonkeyPatch.context() as patched:
         stop_at(patched, "likeset.run.runs.counted_budget", 1, stop_driver.interrupt)
         assert job_world.call("match", options(world, out)) == 130

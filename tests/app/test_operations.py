@@ -254,7 +254,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Server]:
 
 
 def ask_for(folder: Path, **channels: Any) -> None:
-    """Write ``notify:`` into a home."""
     settings = folder / "home.yaml"
     lines = [line for line in settings.read_text().splitlines() if not line.startswith("notify:")]
     settings.write_text("\n".join([*lines, f"notify: {json.dumps(channels)}\n"]))
@@ -279,7 +278,6 @@ def test_each_event_of_an_owner_is_told_once_and_without_rows(tmp_path: Path, se
     tell = Notifier(home, told.append)
 
     def checked(*unreachable: str) -> list[tuple[str, str]]:
-        """What is told when the home is checked twice."""
         server.seen.clear()
         tell(unreachable)
         tell(unreachable)

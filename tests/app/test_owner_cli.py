@@ -54,7 +54,6 @@ def invitation(tmp_path: Path, asked: Terms = RUN) -> Path:
 
 
 def know(folder: Path) -> None:
-    """Pin everybody of the run."""
     with Home(folder) as home:
         introduce(home, RUN)
 
@@ -140,7 +139,6 @@ def test_terms_that_cannot_be_added_are_told_with_the_reason(node: Path, sent: P
 
 
 def run_as_of_an_older_likeset(opened: Owner, signed: bytes) -> None:
-    """Store terms that this version refuses."""
     known = invite(opened, terms(**FAR, run="old"))
     with opened.home.deciding() as t:
         t.connection.execute("UPDATE runs SET signed = ? WHERE digest = ?", (signed, known.digest))
@@ -305,7 +303,6 @@ def test_a_steward_can_follow_the_page_word_by_word(tmp_path: Path, monkeypatch:
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Path:
-    """A home that has pinned nobody."""
     return make_owner(tmp_path)
 
 

@@ -58,7 +58,6 @@ class World:
             self.sync(name)
 
     def held(self, job: Path) -> Any:
-        """Started, and carried to its end."""
         told = self.say("start", job)
         self.market.hold(self.market.consumer.run(told["run"]))
         return told
@@ -72,7 +71,6 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def _terms(invited: dict[str, Any]) -> Terms:
-    """What the file says that is given to owners."""
     return Invitation.read(Path(invited["invitation"]).read_bytes()).terms
 
 

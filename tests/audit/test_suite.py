@@ -88,7 +88,6 @@ _SLICES = 4
 
 @cache
 def suite() -> list[Trial]:
-    """Built once; its noise goes on from trial to trial."""
     return sound_trials(SEED)
 
 

@@ -18,14 +18,12 @@ GAMMA, COLUMNS = 0.1, 4
 
 
 def of_the_kind(coins: np.random.Generator, count: int) -> Matrix:
-    """Rows of two clusters."""
     is_small = (coins.random(count) < 0.3)[:, None]
     rows = coins.normal(size=(count, COLUMNS)) * np.where(is_small, 0.5, 1.0) + np.where(is_small, 1.5, 0.0)
     return rows.astype(np.float32)
 
 
 def offers(coins: np.random.Generator, count: int) -> Matrix:
-    """Half of the kind, half elsewhere."""
     others = coins.normal(size=(count - count // 2, COLUMNS)) * 1.3 + 1.5
     return np.concatenate([of_the_kind(coins, count // 2), others.astype(np.float32)])
 

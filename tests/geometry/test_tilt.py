@@ -209,7 +209,6 @@ def observed() -> dict[tuple[int, int], int]:
 
 
 def surprise(observed: dict[tuple[int, int], int], law: dict[tuple[int, int], float]) -> float:
-    """The p-value of a chi-square test."""
     statistic = sum((observed[pair] - DRAWS * p) ** 2 / (DRAWS * p) for pair, p in law.items())
     return float(chi2.sf(statistic, len(law) - 1))
 

@@ -45,7 +45,6 @@ def words_of(name: str, market: FileMarket) -> list[str]:
 
 
 def outcome(market: FileMarket, out: Path, *words: object) -> dict[str, Any]:
-    """What a run left, and what ``likeset plan`` says that it costs with secret noise."""
     planned = said_json("plan", *words, "--noise=secret")
     found = result_in(out, out / "ledger.sqlite", market.number_of)
     return {**found, "plan": prices(planned["guarantees"])}

@@ -40,8 +40,6 @@ def rows(seed: int, count: int, *, age: float) -> str:
 
 @dataclass(frozen=True)
 class Network:
-    """Two owners, a curator and a consumer, each with a directory."""
-
     folder: Path
 
     @classmethod
@@ -89,14 +87,12 @@ class Network:
         return int(place)
 
     def outcome(self) -> dict[str, Any]:
-        """What the consumer has, and what each owner's own books say."""
         home = self.folder / "home"
         said_json("run", "report", "golden", f"--home={home}")
         result = result_in(home / "runs" / "golden" / "result", home / "home.sqlite", self.number_of)
         return {**result, "books of owners": {name: self.books(name) for name in OWNERS}}
 
     def books(self, name: str) -> dict[str, Any]:
-        """An owner's own side: what was spent, what left, and whether its log holds."""
         node = f"--home={self.folder / f'node-{name}'}"
         verified, _, _ = say("owner", "audit", "verify", node)
         budget = said_json("owner", "budget", node)

@@ -20,8 +20,6 @@ POLICY = {"manual_approval": False, "per_run": _LIMITS, "total": dict(_LIMITS), 
 
 
 class Market(Network):
-    """A network whose consumer has a job."""
-
     def __init__(self, place: Path, **options: Any) -> None:
         super().__init__(place, OWNERS, policies=dict.fromkeys(OWNERS, POLICY), **options)
 

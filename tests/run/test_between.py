@@ -48,7 +48,6 @@ def spent(market: Market) -> float:
 
 
 def refuses(market: Market, error: type[LikesetError], words: str, **changes: Any) -> None:
-    """In one line, before anything is spent or written."""
     with pytest.raises(error, match=words) as told:
         market.invite(**changes)
     assert "\n" not in str(told.value)

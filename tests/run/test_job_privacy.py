@@ -38,7 +38,6 @@ def stop(*_: object) -> None:
 
 @contextmanager
 def listening(monkeypatch: pytest.MonkeyPatch) -> Iterator[Heard]:
-    """Every byte that each party hears."""
     heard: Heard = {}
     receive = Party.receive
 

@@ -24,7 +24,6 @@ RECORD = Path(__file__).parents[2] / "studies/results/frontier/cells.jsonl"
 
 
 def gain(noise: float, fit: Fit, *, best: float, setting: float, offers: float) -> Gain:
-    """As the formula has it."""
     return Gain((setting, 5.0, 200.0, offers, 600.0), 1.0, noise, best * fit.share(noise, offers), best, 1)
 
 

@@ -106,7 +106,6 @@ def test_a_mistake_is_told_in_one_line(
 
 
 def runs(folder: Path) -> list[int]:
-    """Which cells were run, once for each time."""
     return sorted(int(path.name.split("-")[1]) for path in folder.glob("ran-*"))
 
 

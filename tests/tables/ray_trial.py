@@ -34,7 +34,6 @@ class _Deadly(ByFeatures):
 
 
 def main(place: Path, broken: Path, work: Path) -> dict[str, object]:
-    """Everything that needs a cluster, on one cluster."""
     rows = table(9_000)
     wanted = drawings(300)
     expected = in_memory(rows).draw(*wanted)

@@ -279,7 +279,6 @@ def labelled(label: str | None) -> Schema:
 
 
 def read(declared: Schema, cells: Any) -> tuple[NDArray[Any], pa.Table]:
-    """Labels as an owner reads them, and the records that go with them."""
     table = pa.table({"x": [True] * len(cells), "y": cells})
     mapped = declared.map(table, table="rows", locate=str)
     return mapped.labels, DeclaredRecords(declared).of(table)

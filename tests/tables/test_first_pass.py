@@ -53,7 +53,6 @@ def table() -> pa.Table:
 
 
 def changed(row: int, column: str, value: Any) -> pa.Table:
-    """The table with another value in one place."""
     found = table()
     values = found[column].to_pylist()
     values[row] = value

@@ -31,7 +31,6 @@ def mapped(table: Any, schema: Schema = SCHEMA) -> Mapped:
 
 
 def one(column: str, values: Any, kind: pa.DataType | None = None) -> NDArray[np.float32]:
-    """The features of one column."""
     schema = Schema.from_text(f"likeset: schema\nversion: 1\ncolumns:\n  x: {column}\n")
     return mapped(pa.table({"x": pa.array(values, kind)}), schema).rows
 

@@ -24,7 +24,6 @@ CHANGED = "changed while it was being read|No such file"
 
 
 def complaint(given: Any) -> str:
-    """What reading all of it says."""
     with pytest.raises(BadTable) as caught, open_source(given) as source:
         for _ in source.blocks(source.schema.names, rows=100):
             pass
@@ -186,8 +185,6 @@ def test_text_that_is_no_source(given: str, expected: str) -> None:
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.arrow"])
 def test_permission_denied_by_a_system_that_says_so(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As above, also where the tests are run by the superuser."""
-
     def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "denied")
 

@@ -34,7 +34,6 @@ def as_ordinary_user(command: list[str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """``?host=...&port=...`` of a server with a few rows."""
     pytest.importorskip("adbc_driver_postgresql", reason="the extra likeset[postgres] is not installed")
     programs = server_programs()
     if programs is None:
