@@ -13,12 +13,7 @@ from likeset import arguments
 from likeset.errors import InvalidArgument, LikesetError
 from likeset.geometry.features import FourierFeatures, Projection, Stream
 from likeset.geometry.greedy import exact_greedy, swap
-from likeset.geometry.kernels import (
-    kernel_means,
-    median_gamma,
-    rbf_kernel,
-    squared_mmd,
-)
+from likeset.geometry.kernels import kernel_means, median_gamma, rbf_kernel, squared_mmd
 from likeset.geometry.offers import fit, large_perturbations, uniform
 from likeset.geometry.shapley import selection_game
 from likeset.geometry.weights import weights

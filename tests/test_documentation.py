@@ -16,17 +16,7 @@ import pytest
 import yaml
 
 import likeset
-from documented_pages import (
-    PAGES,
-    ROOT,
-    Command,
-    anchors,
-    assert_shown,
-    blocks,
-    commands,
-    files_to_paste,
-    prose,
-)
+from documented_pages import PAGES, ROOT, Command, anchors, assert_shown, blocks, commands, files_to_paste, prose
 from likeset.app.cli import whole_program
 
 ENVIRONMENT = Path(sys.executable).parents[1]

@@ -15,18 +15,7 @@ from likeset.ledger.ledger import Ledger
 from likeset.privacy.accounting import Basis
 from likeset.protocol import notices
 from likeset.simulation import digits_market
-from summarizer_world import (
-    LABELS,
-    LARGE,
-    OWNERS,
-    SMALL,
-    TARGET,
-    TARGET_VIEW,
-    account,
-    guarantee_of,
-    rows,
-    simulated,
-)
+from summarizer_world import LABELS, LARGE, OWNERS, SMALL, TARGET, TARGET_VIEW, account, guarantee_of, rows, simulated
 
 
 @pytest.fixture(scope="module")

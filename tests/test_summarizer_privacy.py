@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 
 from likeset import Interactive, Summarizer
-from likeset.errors import (
-    BudgetExceeded,
-    DifferentRequest,
-    InvalidArgument,
-    OtherRelation,
-    UnprovenPart,
-)
+from likeset.errors import BudgetExceeded, DifferentRequest, InvalidArgument, OtherRelation, UnprovenPart
 from likeset.ledger.budget import Limit
 from likeset.ledger.ledger import Ledger
 from likeset.privacy import accounting

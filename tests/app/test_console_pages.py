@@ -8,17 +8,7 @@ from typing import Any
 
 import pytest
 from console_world import ADDRESS, Answer, Browser, signed_in, signed_in_at
-from home_world import (
-    CANARY,
-    SCHEMA_OF_ALL,
-    answer,
-    invite,
-    logged,
-    make_owner,
-    pin,
-    secret_of,
-    terms,
-)
+from home_world import CANARY, SCHEMA_OF_ALL, answer, invite, logged, make_owner, pin, secret_of, terms
 from typed import document
 
 from likeset.app.console import owner

@@ -20,19 +20,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from home_world import (
-    CANARY,
-    CONSUMER,
-    Clock,
-    Network,
-    answer,
-    approve,
-    invite,
-    make_owner,
-    opened,
-    rows_text,
-    terms,
-)
+from home_world import CANARY, CONSUMER, Clock, Network, answer, approve, invite, make_owner, opened, rows_text, terms
 from typed import document, mistake, run
 
 from likeset.errors import BadDocument

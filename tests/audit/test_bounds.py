@@ -8,13 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
 from chance import pinned_coins
-from likeset.audit.auditor import (
-    ERROR,
-    clopper_pearson,
-    lower_bound,
-    lower_bounds,
-    power,
-)
+from likeset.audit.auditor import ERROR, clopper_pearson, lower_bound, lower_bounds, power
 from likeset.errors import InvalidArgument
 
 SAMPLES = 8_000

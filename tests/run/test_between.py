@@ -23,13 +23,7 @@ from likeset.protocol.terms import WITNESS, Terms
 from likeset.protocol.wire import Message, Summary
 from likeset.run import runs
 from likeset.run.job import Job
-from likeset.run.runs import (
-    collect,
-    plan_between,
-    published,
-    settled_curator,
-    times_of_terms,
-)
+from likeset.run.runs import collect, plan_between, published, settled_curator, times_of_terms
 from likeset.trust.cards import CardSecret
 from likeset.trust.letters import write_letter
 
