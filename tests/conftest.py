@@ -64,11 +64,7 @@ _LONGEST = ("test_deploying.py", "test_documentation.py", "test_console_browser.
 
 # No example of an earlier run, and nothing that a busy machine could miss.
 settings.register_profile(
-    "likeset",
-    database=None,
-    deadline=None,
-    max_examples=examples(50),
-    suppress_health_check=[HealthCheck.too_slow],
+    "likeset", database=None, deadline=None, max_examples=examples(50), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("likeset")
 

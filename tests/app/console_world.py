@@ -51,11 +51,7 @@ class Browser:
         return self.request("GET", path, headers=headers)
 
     def post(
-        self,
-        path: str,
-        fields: Mapping[str, str] | None = None,
-        *,
-        headers: Mapping[str, str | None] | None = None,
+        self, path: str, fields: Mapping[str, str] | None = None, *, headers: Mapping[str, str | None] | None = None
     ) -> Answer:
         body, kind = urlencode(fields or {}).encode(), "application/x-www-form-urlencoded"
         return self.request("POST", path, body, {"origin": ADDRESS, "content-type": kind, **(headers or {})})

@@ -71,10 +71,7 @@ def shown_time(moment: str) -> str:
 
 @pytest.mark.parametrize(
     ("roles", "title", "menu"),
-    [
-        (("consumer", "curator"), "Your runs", ["Runs", "Check"]),
-        (("witness",), "Check everything", ["Check"]),
-    ],
+    [(("consumer", "curator"), "Your runs", ["Runs", "Check"]), (("witness",), "Check everything", ["Check"])],
 )
 def test_a_home_without_rows_has_the_pages_of_its_roles(
     tmp_path: Path, roles: tuple[Role, ...], title: str, menu: list[str]

@@ -151,10 +151,7 @@ def test_runs_that_cannot_be_read_are_listed_as_such(node: Path, sent: Path) -> 
         run_as_of_an_older_likeset(opened, signed_text(text))
     for every in ([], ["--all"]):
         listed = document("owner", "inbox", "--add", sent, *every, home=node)["runs"]
-        assert {one["run"]: one["status"] for one in listed} == {
-            "run-1": "waiting",
-            "old": "cannot be read here",
-        }
+        assert {one["run"]: one["status"] for one in listed} == {"run-1": "waiting", "old": "cannot be read here"}
     assert "cannot be read here" in run("owner", "inbox", home=node).stdout
     assert "size" in mistake("owner", "review", "old", home=node)
     assert document("owner", "audit", "verify", home=node)["ok"]
@@ -195,12 +192,7 @@ def test_check_finds_what_is_wrong_and_quotes_no_value(node: Path, tmp_path: Pat
     result = run("check", "--json", home=node, code=1)
     words = {check["detail"] for check in json.loads(result.stdout)["checks"] if not check["ok"]}
     said = " | ".join(sorted(words))
-    for expected in (
-        "chmod 700",
-        "column 'age'",
-        "line 62",
-        "columns leave: 'dose', 'sex', 'ill'",
-    ):
+    for expected in ("chmod 700", "column 'age'", "line 62", "columns leave: 'dose', 'sex', 'ill'"):
         assert expected in said
     assert f"{CANARY}-2" not in result.stdout
 

@@ -62,10 +62,7 @@ def refutes(trials: list[Trial]) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "mutant", "refuted_by"), MUTANTS, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_wrong_sensitivity_is_refuted(
-    monkeypatch: pytest.MonkeyPatch,
-    kind: type,
-    mutant: Callable[[Any], float],
-    refuted_by: set[str],
+    monkeypatch: pytest.MonkeyPatch, kind: type, mutant: Callable[[Any], float], refuted_by: set[str]
 ) -> None:
     before = right_suite()
     monkeypatch.setattr(kind, "sensitivity", property(mutant))

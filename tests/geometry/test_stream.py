@@ -34,10 +34,7 @@ def test_the_reference_gives_the_known_answers_of_random123(
 
 @settings(max_examples=examples(20))
 @given(
-    purpose=st.text(max_size=20),
-    seed=st.integers(0, MAX_SEED),
-    first=st.integers(0, 2**63),
-    count=st.integers(0, 11),
+    purpose=st.text(max_size=20), seed=st.integers(0, MAX_SEED), first=st.integers(0, 2**63), count=st.integers(0, 11)
 )
 def test_consecutive_words_follow_the_specification(purpose: str, seed: int, first: int, count: int) -> None:
     words = Stream(purpose, seed).words(first, count)

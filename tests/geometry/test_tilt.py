@@ -141,11 +141,7 @@ def test_a_subsample_stands_for_its_population() -> None:
 
 
 @settings(max_examples=examples(30))
-@given(
-    dimension=st.integers(1, 70),
-    cuts=st.lists(st.integers(0, 100), max_size=4),
-    seed=st.integers(0, 99),
-)
+@given(dimension=st.integers(1, 70), cuts=st.lists(st.integers(0, 100), max_size=4), seed=st.integers(0, 99))
 def test_the_bits_of_a_score_do_not_depend_on_the_block(dimension: int, cuts: list[int], seed: int) -> None:
     rows = public_coins(seed).normal(size=(100, dimension)).astype(np.float32)
     fitted = fit(rows, rows[0] + 1.0, noise_energy=0.0, wanted=5)
@@ -213,9 +209,7 @@ def surprise(observed: dict[tuple[int, int], int], law: dict[tuple[int, int], fl
     return float(chi2.sf(statistic, len(law) - 1))
 
 
-def test_draws_follow_the_law_of_sampling_one_by_one_without_replacement(
-    observed: dict[tuple[int, int], int],
-) -> None:
+def test_draws_follow_the_law_of_sampling_one_by_one_without_replacement(observed: dict[tuple[int, int], int]) -> None:
     assert surprise(observed, ordered_draw_law(SCORES)) > 1e-9
 
 

@@ -50,10 +50,7 @@ def main(place: Path, broken: Path, work: Path) -> dict[str, object]:
         tilted, uniform = wanted
         assert isinstance(tilted.score, ByFeatures)
         deadly = Drawing(tilted.count, tilted.key, _Deadly(tilted.score.projection, work / "killed"))
-        assert_same(
-            scan(place, 9_000).draw(deadly, uniform),
-            expected,
-        )
+        assert_same(scan(place, 9_000).draw(deadly, uniform), expected)
         try:
             scan(broken, 9_000).draw(*wanted)
             error = None

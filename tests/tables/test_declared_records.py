@@ -266,11 +266,7 @@ def test_nothing_hides_under_a_missing_cell() -> None:
 CANARY = "canary-81724"
 WORD_LABELS, NUMBER_LABELS = "values: [low, high]", "values: [0, 2.5, -3]"
 DECLARED = [WORD_LABELS, NUMBER_LABELS, "values: [1, 2]", "kind: category", "kind: text", "kind: number"]
-MATCHED = [
-    f"{WORD_LABELS}, match: true",
-    f"{NUMBER_LABELS}, match: true",
-    "kind: number, bounds: [-5, 5], match: true",
-]
+MATCHED = [f"{WORD_LABELS}, match: true", f"{NUMBER_LABELS}, match: true", "kind: number, bounds: [-5, 5], match: true"]
 
 
 def labelled(label: str | None) -> Schema:

@@ -282,11 +282,7 @@ def test_labels_may_be_in_some_files_only_and_other_columns_may_not(tmp_path: Pa
         ([{"x": pa.array([], pa.int8())}], {}, "there are no rows to draft from"),
         ([{"x": [1], "y": [2]}], {"label": "Y"}, "column 'Y': is missing; did you mean y"),
         ([{"x": [1], "": [2]}], {"label": ""}, "a column without a name; give it one"),
-        (
-            [{"": range(40), "ssn": range(40)}],
-            {},
-            "no column is left: 'ssn' may identify people; ''",
-        ),
+        ([{"": range(40), "ssn": range(40)}], {}, "no column is left: 'ssn' may identify people; ''"),
     ],
 )
 def test_a_draft_says_what_it_cannot_do(frames: list[dict[str, Any]], options: dict[str, Any], words: str) -> None:

@@ -41,11 +41,7 @@ def _scan(place: Path, **options: object) -> SourceScan:
     group=st.sampled_from([333, 2048, 9_000]),
 )
 def test_a_streamed_draw_is_the_draw_from_memory(
-    tmp_path_factory: pytest.TempPathFactory,
-    cuts: list[int],
-    block_rows: int,
-    workers: int,
-    group: int,
+    tmp_path_factory: pytest.TempPathFactory, cuts: list[int], block_rows: int, workers: int, group: int
 ) -> None:
     edges = [0, *sorted(cuts), 9_000]
     sizes = [after - before for before, after in pairwise(edges)]
