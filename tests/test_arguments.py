@@ -1,4 +1,4 @@
-"""Bad arguments of every function of the geometry are refused by name, and no message shows a row."""
+"""Bad arguments of functions of the geometry and the auditor are refused by name, and no message shows a row."""
 
 import math
 from collections.abc import Callable
@@ -10,6 +10,7 @@ import pytest
 
 from chance import public_coins
 from likeset import arguments
+from likeset.audit.auditor import lower_bound
 from likeset.errors import InvalidArgument, LikesetError
 from likeset.geometry.features import FourierFeatures, Projection, Stream
 from likeset.geometry.greedy import exact_greedy, swap
@@ -120,6 +121,7 @@ CALLS: dict[str, tuple[Callable[..., object], dict[str, Any]]] = {
     "disagreement": (FEATURE_MAP.disagreement, {"rows": GOOD}),
     "of_each": (FEATURE_MAP.of_each, {"rows": GOOD}),
     "projection": (Projection, {"features": FEATURE_MAP, "direction": np.ones(4)}),
+    "lower_bound": (lower_bound, {"first": np.zeros(9), "second": np.zeros(9), "delta": 0.0}),
     "game": (selection_game, {"selected": GOOD, "owners": PAIRS, "owner_count": 2, "target": GOOD, "gamma": 1.0}),
     "uniform": (uniform, {"owner_sizes": [3, 4], "size": 2, "coins": COINS}),
     "largest": (large_perturbations, {"first_row": 0, "rows": 3, "key": 5, "least": 0.0}),
@@ -153,6 +155,10 @@ CALLS: dict[str, tuple[Callable[..., object], dict[str, Any]]] = {
         ),
         *(("FourierFeatures()", "first_row", bad) for bad in (-1, 1.5, True, None)),
         ("projection", "direction", np.ones(3)),
+        *(("lower_bound", "first", bad) for bad in (np.zeros(3), np.full(9, math.nan))),
+        ("lower_bound", "second", np.zeros((9, 3))),
+        *(("lower_bound", "delta", bad) for bad in (1.0, -0.1)),
+        *(("lower_bound", "error", bad) for bad in (1.0, 0.0)),
         *(("game", "owners", bad) for bad in ([0, 1], [0, 1, 2], [0, -1, 1], [0.0, 1.0, 1.0])),
         *(("game", "owner_count", bad) for bad in (0, True)),
         ("game", "target", np.ones((4, 3))),

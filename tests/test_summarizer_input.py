@@ -101,18 +101,16 @@ def test_very_many_whole_numbers_as_labels_are_announced() -> None:
     assert not [notice for notice in ignored.warnings_ if notice.kind == "labels-are-classes"]
 
 
-def with_nan() -> dict[str, NDArray[np.float64]]:
-    spoiled = OWNERS["south"].copy()
-    spoiled[17, 2] = np.nan
-    return {**OWNERS, "south": spoiled}
-
-
+HOLED = np.array([*rows(2, 17), [0.0, 0.0, np.nan]])
 BAD_DATA: list[tuple[str, dict[str, Any]]] = [
     (r"owners", {"owners": {}}),
     (r"owners", {"owners": list(OWNERS.values())}),
     (r"owners", {"owners": None}),
     (r"owners\['south'\].*2 columns where target has 3", {"owners": {**OWNERS, "south": rows(2, 9)[:, :2]}}),
-    (r"owners\['south'\].*NaN in row 17, column 2", {"owners": with_nan()}),
+    (
+        r"owners\['south'\].*NaN in row 17, column 2",
+        {"owners": {**OWNERS, "south": HOLED}},
+    ),
     (r"owners\['south'\].*no rows", {"owners": {**OWNERS, "south": rows(2, 9)[:0]}}),
     (r"owners\['south'\].*text", {"owners": {"south": [["a", "b", "c"]]}}),
     (r"owners", {"owners": {"a b": rows(1, 9), "a_b": rows(2, 9)}}),

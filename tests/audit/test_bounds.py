@@ -9,7 +9,6 @@ from scipy.stats import binom, norm
 
 from chance import pinned_coins
 from likeset.audit.auditor import ERROR, clopper_pearson, lower_bound, lower_bounds, power
-from likeset.errors import InvalidArgument
 
 SAMPLES = 8_000
 
@@ -111,23 +110,3 @@ def test_equal_laws_show_nothing(columns: int) -> None:
         first, second = coins.normal(size=(2, 2000, columns))
         for bound in lower_bounds(first, second, deltas=[0.0, 1e-5, 0.1]):
             assert bound.epsilon == 0
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "delta", "error", "argument"),
-    [
-        (np.zeros(3), np.zeros(9), 0.0, ERROR, "first"),
-        (np.zeros((9, 2)), np.zeros((9, 3)), 0.0, ERROR, "second"),
-        (np.full(9, np.nan), np.zeros(9), 0.0, ERROR, "first"),
-        (np.zeros(9), np.zeros(9), 1.0, ERROR, "delta"),
-        (np.zeros(9), np.zeros(9), -0.1, ERROR, "delta"),
-        (np.zeros(9), np.zeros(9), 0.0, 1.0, "error"),
-        (np.zeros(9), np.zeros(9), 0.0, 0.0, "error"),
-    ],
-)
-def test_unusable_arguments_are_named(
-    first: NDArray[np.float64], second: NDArray[np.float64], delta: float, error: float, argument: str
-) -> None:
-    with pytest.raises(InvalidArgument) as caught:
-        lower_bound(first, second, delta=delta, error=error)
-    assert caught.value.argument == argument

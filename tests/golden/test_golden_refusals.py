@@ -119,17 +119,13 @@ def _spoil(file: str, old: str, new: str) -> Callable[[FileMarket], None]:
     return spoil
 
 
-def _remove(file: str) -> Callable[[FileMarket], None]:
-    return lambda market: (market.folder / file).unlink()
-
-
 def _nothing(_: FileMarket) -> None:
     pass
 
 
 FILES: dict[str, tuple[str, Callable[[FileMarket], None], list[str]]] = {
     "no such option": ("plain", _nothing, ["--no-such-option"]),
-    "no such target": ("plain", _remove("target.csv"), []),
+    "no such target": ("plain", lambda market: (market.folder / "target.csv").unlink(), []),
     "a directory that exists": ("plain", lambda market: (market.folder / "out").mkdir(), []),
     "nothing to resume": ("plain", _nothing, ["--resume"]),
     "a column that is missing": ("plain", _spoil("south.csv", '"age"', '"years"'), []),

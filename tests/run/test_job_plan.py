@@ -25,10 +25,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return made
 
 
-def clinics(world: World) -> dict[str, str]:
-    return {f"clinic-{number}": str(world.folder / f"clinic-{number}.csv") for number in range(CLINICS)}
-
-
 KINDS: dict[str, dict[str, Any]] = {
     "sealed": {},
     "uniform": {"offers": "uniform"},
@@ -46,7 +42,8 @@ KINDS: dict[str, dict[str, Any]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_predictions_hold(kind: str, world: World, tmp_path: Path) -> None:
-    owners = {"owners": clinics(world)} if kind == "auction" else {}
+    clinics = {f"clinic-{number}": str(world.folder / f"clinic-{number}.csv") for number in range(CLINICS)}
+    owners = {"owners": clinics} if kind == "auction" else {}
     asked = world.job(**KINDS[kind], **owners, out=str(tmp_path / "out"))
     planned = plan_job(asked)
     predicted = planned.document()

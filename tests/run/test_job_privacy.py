@@ -143,11 +143,6 @@ def test_an_owner_is_shown_the_same_page_whatever_the_target_is(world: World) ->
 # Interrupted, resumed, repeated
 
 
-def release_of(ledger: Path) -> list[bytes]:
-    with Ledger(ledger) as book:
-        return [stored.message for stored in book.messages() if stored.kind == "consumer/target-release"]
-
-
 def test_what_was_drawn_before_an_interruption_is_sent_again_and_paid_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +155,8 @@ def test_what_was_drawn_before_an_interruption_is_sent_again_and_paid_once(
 
     with listening(monkeypatch) as first, pytest.raises(KeyboardInterrupt):
         run(job, progress=stop_later)
-    drawn = release_of(world.partial / "ledger.sqlite")
+    with Ledger(world.partial / "ledger.sqlite") as book:
+        drawn = [stored.message for stored in book.messages() if stored.kind == "consumer/target-release"]
     with listening(monkeypatch) as second:
         run(job, resume=True)
     assert len(drawn) == 1

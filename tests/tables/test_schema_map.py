@@ -446,18 +446,12 @@ _GOOD: dict[str, Any] = {
 }
 
 
-def _plain(table: pa.Table) -> pa.Table:
-    """The same cells as text, which nothing is short for."""
-    return pa.table(
-        {name: [str(cell).lower() for cell in table.column(name).to_pylist()] for name in table.schema.names}
-    )
-
-
 def test_ordinary_rows_are_sound_and_the_short_way_gives_the_bits_of_the_long_one() -> None:
     table = pa.table(_GOOD)
     assert _SCHEMA.sound(table, table="rows")
     short = _SCHEMA.map(table, table="rows", locate=str)
-    long = _SCHEMA.map(_plain(table), table="rows", locate=str)
+    words = {name: [str(cell).lower() for cell in table.column(name).to_pylist()] for name in table.schema.names}
+    long = _SCHEMA.map(pa.table(words), table="rows", locate=str)
     columns = _SCHEMA.map(table, table="rows", locate=str, by_columns=True)
     assert short.rows.tobytes() == long.rows.tobytes() == columns.rows.tobytes()
     assert short.labels.tolist() == long.labels.tolist()
