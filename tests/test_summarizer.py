@@ -15,7 +15,7 @@ from likeset.ledger.ledger import Ledger
 from likeset.privacy.accounting import Basis
 from likeset.protocol import notices
 from likeset.simulation import digits_market
-from summarizer_world import LABELS, LARGE, OWNERS, SMALL, TARGET, TARGET_VIEW, account, guarantee_of, rows, simulated
+from summarizer_world import LABELS, LARGE, OWNERS, SMALL, TARGET, TARGET_VIEW, guarantee_of, rows, simulated
 
 
 @pytest.fixture(scope="module")
@@ -67,21 +67,6 @@ class TestResult:
 
 
 class TestFrames:
-    def test_pandas_in_pandas_out(self) -> None:
-        pandas = pytest.importorskip("pandas")
-        tables = {
-            name: pandas.DataFrame(table, columns=["x", "y", "z"], index=[f"{name}-{row}" for row in range(len(table))])
-            for name, table in OWNERS.items()
-        }
-        labels = {name: pandas.Series(values) for name, values in LABELS.items()}
-        found = simulated().fit(pandas.DataFrame(TARGET, columns=["x", "y", "z"]), tables, labels)
-        assert isinstance(found.summary_, pandas.DataFrame)
-        assert found.summary_.columns.tolist() == ["x", "y", "z"]
-        assert found.summary_.index.tolist() == list(range(len(found.indices_))), "an index may hold names of persons"
-        np.testing.assert_array_equal(found.summary_.to_numpy(), [OWNERS[owner][row] for owner, row in found.indices_])
-        assert found.terms_.columns == ("x", "y", "z")
-        assert found.indices_ == simulated().fit(TARGET, OWNERS, LABELS).indices_
-
     def test_other_columns_are_refused_by_name(self) -> None:
         pandas = pytest.importorskip("pandas")
         target = pandas.DataFrame(TARGET, columns=["x", "y", "z"])
@@ -128,18 +113,6 @@ class TestFallback:
             found = simulated(3, gamma=0.1, offers=wished).fit(target, {"a": rows(seed, 30), "b": rows(seed + 5, 90)})
             assert found.terms_.offers == offers
             assert any(one.kind == "uniform-offers" for one in found.warnings_) == (offers == "uniform")
-
-    @pytest.mark.parametrize("wished", ["tilted", "uniform"])
-    def test_uniform_offers_spend_nothing(self, tmp_path: Path, wished: Any) -> None:
-        path = tmp_path / "ledger.sqlite"
-        found = Summarizer(4, offers=wished, ledger=path).fit(rows(0, SMALL), OWNERS)
-        assert found.terms_.offers == "uniform"
-        assert account(path, TARGET_VIEW).epsilon == 0.0
-        with Ledger(path, read_only=True) as ledger:
-            charged = [entry.key for entry in ledger.entries() if entry.kind == "reserve"]
-        assert not [key for key in charged if "target-release" in key or "width" in key]
-        assert guarantee_of(found, TARGET_VIEW).epsilon == 0.0
-        assert bool(found.warnings_) == (wished == "tilted")
 
 
 def test_labels_make_a_summary_of_the_right_classes_and_can_be_ignored() -> None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
 from chance import pinned_coins
-from likeset.audit.auditor import ERROR, clopper_pearson, lower_bound, lower_bounds, power
+from likeset.audit.auditor import ERROR, clopper_pearson, lower_bound, power
 
 SAMPLES = 8_000
 
@@ -101,12 +101,3 @@ def test_a_direction_hidden_in_many_coordinates_is_learned() -> None:
     truth = gaussian_epsilon(1.0, 0.05)
     assert truth - 0.9 < found.epsilon < truth
     assert "discriminant" in found.event
-
-
-@pytest.mark.parametrize("columns", [1, 5])
-def test_equal_laws_show_nothing(columns: int) -> None:
-    coins = pinned_coins(17)
-    for _ in range(20):
-        first, second = coins.normal(size=(2, 2000, columns))
-        for bound in lower_bounds(first, second, deltas=[0.0, 1e-5, 0.1]):
-            assert bound.epsilon == 0

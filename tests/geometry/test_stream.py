@@ -56,8 +56,3 @@ def test_uniforms_and_normals_follow_the_specification() -> None:
     expected = [reference_stream.uniform("values", 3, position) for position in range(5, 12)]
     assert stream.uniforms(5, 7).tolist() == expected
     np.testing.assert_allclose(stream.normals(5, 7), reference_stream.normals("values", 3, 5, 7), rtol=1e-13)
-
-
-def test_two_purposes_or_two_seeds_share_no_words() -> None:
-    streams = [Stream(purpose, seed).words(0, 1000) for purpose in ("a", "b") for seed in (0, 1, 2**255)]
-    assert len(np.unique(np.concatenate(streams))) == 6000

@@ -153,12 +153,6 @@ class TestResults:
         assert spent(market) == pytest.approx(8.0, rel=1e-3)
         assert result["guarantees"][0]["epsilon"] == pytest.approx(8.0, rel=1e-3)
 
-    def test_an_owner_that_gave_no_answer_is_named(self, market: Market) -> None:
-        run = market.invite()
-        assert market.hold(run, absent=("b",)).ended == "done"
-        result = published(market.consumer, run, render=render)
-        assert [(one["owner"], one["text"]) for one in result["warnings"]] == [("b", "b did not take part (no answer)")]
-
     def test_another_runs_summary_is_not_taken_for_this_one(self, market: Market) -> None:
         run = market.invite()
         market.hold(run)
