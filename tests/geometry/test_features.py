@@ -156,9 +156,6 @@ def test_inner_products_are_right_on_average(dimension: int, kind: Kind) -> None
     assert np.abs(deviations).max() < SIX_SIGMA + 0.3  # for the largest of 24
 
 
-# What is refused.
-
-
 def test_an_odd_dimension_is_no_mistake_for_the_papers_features() -> None:
     assert FourierFeatures(3, 5, 0.5, 1, "paper")(np.zeros((1, 3))).shape == (1, 5)
 

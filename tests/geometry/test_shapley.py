@@ -222,6 +222,3 @@ def test_owners_without_rows_are_worth_nothing_and_change_nobody_elses_value() -
     assert found.values[spread] == pytest.approx(sh.exact_shapley(few.game).values, abs=1e-12)
     assert not np.delete(found.values, spread).any()
     assert not found.standard_errors.any()
-
-
-# --- bad input ---

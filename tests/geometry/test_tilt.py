@@ -216,6 +216,3 @@ def test_draws_follow_the_law_of_sampling_one_by_one_without_replacement(observe
 @pytest.mark.parametrize("strength", [0.7, 1.3])
 def test_draws_of_another_strength_would_be_noticed(observed: dict[tuple[int, int], int], strength: float) -> None:
     assert surprise(observed, ordered_draw_law([strength * score for score in SCORES])) < 1e-9
-
-
-# What is refused.
