@@ -118,8 +118,3 @@ def test_swapping_improves_on_greedy() -> None:
     ways = [swap(pool, target, start, gamma=0.8, passes=passes).tolist() for passes in (1, 2, 3)]
     assert swap(pool, target, start, gamma=0.8).tolist() == ways[0] != ways[1]
     assert Selection(gamma=0.8).select(pool, target, 12).indices.tolist() == ways[1] != ways[2]
-
-
-def test_a_selection_of_everything_stays_as_it_is() -> None:
-    rows = public_coins(4).normal(size=(20, 2))
-    np.testing.assert_array_equal(swap(rows, rows[:5], np.arange(20)[::-1], gamma=1.0), np.arange(20)[::-1])

@@ -78,11 +78,6 @@ def test_more_rows_of_a_person_than_declared_are_refused(world: World, ids: list
     assert not world.partial.exists()
 
 
-def test_as_many_rows_without_an_id_as_a_person_may_have_will_do(world: World) -> None:
-    with_ids(world, ["NA", "?"])
-    assert plan_job(world.job()).terms.rows_per_unit == 2
-
-
 def test_all_prices_are_for_all_rows_of_an_id(world: World) -> None:
     """Twice the rows, twice the noise: the release and the choice of its width alike."""
     events = {}
