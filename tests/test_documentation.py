@@ -209,12 +209,7 @@ def test_the_tutorial_works_word_by_word(tmp_path: Path) -> None:
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     with HEART.open(encoding="utf-8", newline="") as file:
         patients = list(csv.reader(file))[1:]
-    for hospital in (
-        "cleveland",
-        "hungarian",
-        "switzerland",
-        "va",
-    ):  # as the archive publishes them: no header, ? for missing
+    for hospital in ("cleveland", "hungarian", "switzerland", "va"):  # as published: no header, ? for missing
         rows = [",".join(value or "?" for value in row[1:15]) for row in patients if row[0] == hospital]
         (folder / f"processed.{hospital}.data").write_text("\n".join(rows) + "\n", encoding="utf-8")
     for name, text in files_to_paste(ROOT / "docs/tutorial.md").items():

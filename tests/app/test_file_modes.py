@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from between_world import JOB
 from home_world import POLICY, SCHEMA, rows_text
 from typed import run
 
@@ -53,9 +54,7 @@ def test_all_that_parties_of_a_run_keep(tmp_path: Path) -> None:
     made.mkdir(mode=0o700)
     (given / "schema.yaml").write_text(SCHEMA)
     (given / "target.csv").write_text(rows_text(7, count=30))
-    job = {"likeset": "job", "version": 1, "run": "run-1", "schema": "schema.yaml", "target": "target.csv", "size": 6}
-    job |= {"owners": {name: f"network:{name}" for name in OWNERS}, "epsilon": 8.0, "offer_factor": 4.0}
-    documents.write(given / "job.yaml", job | {"consumer": "clinic", "purpose": "Research on sepsis"})
+    documents.write(given / "job.yaml", JOB | {"consumer": "clinic"})
     roles = {"clinic": "consumer", "hub": "curator", "a": "owner", "b": "owner"}
     for name, role in roles.items():
         run("init", made / name, "--name", name, "--role", role, "--mailbox", box.as_uri())

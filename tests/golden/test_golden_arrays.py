@@ -49,11 +49,8 @@ def planned(scenario: Scenario, folder: Path) -> dict[str, Any]:
     """What ``likeset plan`` says that the same run costs with secret noise."""
     settings = scenario.settings()
     rows_per_unit = settings.pop("rows_per_unit", 1)
-    schema: dict[str, Any] = {
-        "likeset": "schema",
-        "version": 1,
-        "columns": {name: {"kind": "numeric", "bounds": [0, 1]} for name in _COLUMNS},
-    }
+    columns = {name: {"kind": "numeric", "bounds": [0, 1]} for name in _COLUMNS}
+    schema: dict[str, Any] = {"likeset": "schema", "version": 1, "columns": columns}
     if rows_per_unit > 1:
         schema["id"] = {"column": "person", "rows_per_id": rows_per_unit}
     (folder / "schema.yaml").write_text(yaml.safe_dump(schema), encoding="utf-8")
