@@ -14,12 +14,6 @@ from likeset.homes.home import Home, make_home
 from likeset.homes.owner import make_owner_home
 from likeset.trust.cards import SECRET_FILE
 
-OTHER_LETTER = {"A": "B"}
-
-
-def changed(letter: str) -> str:
-    return OTHER_LETTER.get(letter, "A")
-
 
 @dataclass(frozen=True)
 class World:
@@ -123,7 +117,7 @@ def test_a_person_at_a_terminal_compares(world: World, monkeypatch: pytest.Monke
         assert "nothing was pinned" in said
     world.run(*words, code=1, answers="")  # Ctrl-D
     assert world.node.pins.all() == ()
-    wrong = changed(own[0]) + own[1:]
+    wrong = ("B" if own[0] == "A" else "A") + own[1:]
     said = world.run(*words, answers=f"{wrong}\n{own.lower()}\n").output
     assert "groups differ: 1" in said
     assert [pin.card for pin in world.node.pins.all()] == [world.clinic.card]

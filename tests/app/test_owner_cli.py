@@ -35,7 +35,7 @@ from typer.testing import CliRunner
 from likeset.app import cli
 from likeset.errors import HomeRestored, IllegalMessage
 from likeset.homes.home import RESERVE_BYTES, RESERVE_FILE, Home, utc_now
-from likeset.homes.owner import Owner, open_owner
+from likeset.homes.owner import open_owner
 from likeset.ledger.ledger import Ledger
 from likeset.protocol.terms import Terms
 from likeset.trust.cards import read_card
@@ -138,17 +138,13 @@ def test_terms_that_cannot_be_added_are_told_with_the_reason(node: Path, sent: P
         assert "added: run-1" in run("owner", "inbox", "--add", sent, home=node).stdout
 
 
-def run_as_of_an_older_likeset(opened: Owner, signed: bytes) -> None:
-    known = invite(opened, terms(**FAR, run="old"))
-    with opened.home.deciding() as t:
-        t.connection.execute("UPDATE runs SET signed = ? WHERE digest = ?", (signed, known.digest))
-
-
 def test_runs_that_cannot_be_read_are_listed_as_such(node: Path, sent: Path) -> None:
     text = terms(**FAR, run="old").to_json().replace('"size":6', '"size":12000')
     text = text.replace('"protocol":"sealed"', '"protocol":"interactive"')
     with open_owner(node) as opened:
-        run_as_of_an_older_likeset(opened, signed_text(text))
+        known = invite(opened, terms(**FAR, run="old"))
+        with opened.home.deciding() as t:  # as terms of an older likeset, which this version refuses
+            t.connection.execute("UPDATE runs SET signed = ? WHERE digest = ?", (signed_text(text), known.digest))
     for every in ([], ["--all"]):
         listed = document("owner", "inbox", "--add", sent, *every, home=node)["runs"]
         assert {one["run"]: one["status"] for one in listed} == {"run-1": "waiting", "old": "cannot be read here"}

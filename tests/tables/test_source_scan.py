@@ -103,11 +103,6 @@ def test_units_are_runs_of_parts(tmp_path: Path, rows: int, expected: list[list[
 _THRESHOLD = {"auction": "threshold", "auction_epsilon": 8.0, "auction_offset": 2}
 
 
-def _agreed(**changes: Any) -> Terms:
-    kernel = Kernel(columns=SCHEMA.width, dimension=32, gamma=0.5, seed=7)
-    return terms(kernel=kernel, schema_digest=SCHEMA.digest, size=60, target_size=2_000, **changes)
-
-
 def _call(agreed: Terms) -> Message:
     plan = target_plan(agreed)
     assert plan is not None
@@ -124,7 +119,8 @@ def test_a_category_that_appears_in_file_73_only_ends_it_before_anything_is_sent
     """With an auction, the first pass is followed by a message: so it has to see every cell itself."""
     place = write(tmp_path / "rows", table(9_000), [100] * 90)
     spoil(place, 73, 42)
-    agreed = _agreed(**auction)
+    kernel = Kernel(columns=SCHEMA.width, dimension=32, gamma=0.5, seed=7)
+    agreed = terms(kernel=kernel, schema_digest=SCHEMA.digest, size=60, target_size=2_000, **auction)
     with ledger_on_disk(agreed) as ledger:
         head = ledger.head()
         scan = SourceScan(open_source(place), SCHEMA, workers=2)
