@@ -190,14 +190,12 @@ class TestTwoRuns:
 
 
 class TestWishes:
-    def received(self, market: Market, run: Run) -> Summary:
-        return market.consumer.folder(run.name).summary(run.terms)
-
     @pytest.mark.parametrize("protocol", ["sealed", "interactive"])
     def test_the_curator_takes_the_width_that_the_consumer_wishes(self, market: Market, protocol: str) -> None:
         run = market.invite(gamma=2.5, protocol=protocol)
         assert market.hold(run).done
-        found, target = self.received(market, run), market.consumer.folder("run-1").target
+        folder = market.consumer.folder("run-1")
+        found, target = folder.summary(run.terms), folder.target
         assert found.squared_mmds[-1] == pytest.approx(squared_mmd(found.rows, target, gamma=2.5), rel=1e-3)
 
     def test_terms_say_nothing_of_wishes_for_the_selection(self, market: Market) -> None:
