@@ -55,5 +55,5 @@ def test_the_exit_code_is_one_if_a_claim_is_refuted_or_a_broken_mechanism_missed
     ended, out, progress = invoke(monkeypatch, broken, trials)
     assert (ended, len(progress.splitlines())) == (code, len(trials))
     assert all(verdict in out for verdict in verdicts)
-    _, out, _ = invoke(monkeypatch, [*broken, "--json"], trials)
-    assert [row["verdict"] for row in json.loads(out)] == verdicts
+    _, out, _ = invoke(monkeypatch, [*broken, "--json", "--samples", "3000"], trials)
+    assert [(row["verdict"], row["samples"]) for row in json.loads(out)] == [(verdict, 3000) for verdict in verdicts]

@@ -97,6 +97,9 @@ BAD: list[Bad] = [
           owner=["north={}/north.csv", "south={}/./north.csv"]),
     given("the target is an owner too", "target.csv", "owner north", "the target", owner=["north={}/target.csv"]),
     given("two owners with one name", "--owner", "north", "twice", owner=["north={}/north.csv", "north={}/south.csv"]),
+    given("the name of another party", "owners", "curator", "another party", owner=["curator={}/north.csv"]),
+    given("a missing file of an owner", "nort.csv", "no such file", "did you mean north", owner=["north={}/nort.csv"]),
+    given("more rows than there are", "size = 181", "180 rows", "fewer", size=181),
     given("a missing job file", "job.yml", "no such file", file="{}/job.yml"),
     given("no schema", "--schema", "job file", schema=None),
 ]  # fmt: skip

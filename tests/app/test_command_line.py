@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+import likeset
 from likeset.app import cli
 from likeset.tables.schema import Schema
 
@@ -83,6 +85,7 @@ main()
 
 def test_the_list_of_commands_says_what_each_says_itself() -> None:
     """It is shown without importing them."""
+    assert CliRunner().invoke(cli.app, ["--version"]).stdout.strip() == f"likeset {likeset.__version__}"
     for name, command in cli.whole_program().commands.items():
         words = " ".join((command.help or "").partition("\n\n")[0].split())
         assert words == cli.COMMANDS[name][1]

@@ -107,6 +107,7 @@ def test_from_an_empty_directory_to_rows_that_left(node: Path, sent: Path) -> No
     assert document("owner", "audit", "verify", home=node)["ok"]
     assert document("owner", "withdraw", "run-1", home=node) == {"run": "run-1", "withdrawn": True}
     assert document("owner", "inbox", "--all", home=node)["runs"][0]["status"] == "closed: you withdrew"
+    assert "likeset owner approve" not in run("owner", "review", "run-1", home=node).stdout
     with open_owner(node) as opened, pytest.raises(IllegalMessage):
         opened.mail.hear(Outside(opened, RUN).ask(2))
 
@@ -366,3 +367,10 @@ def test_a_home_that_was_restored_says_so_wherever_somebody_would_act(restored: 
         assert words in mistake("owner", *command, home=restored)
     with open_owner(restored) as opened:
         assert charged(opened) == before
+
+
+def test_a_revocation_names_the_runs_that_it_ended(alone: Path, tmp_path: Path) -> None:
+    know(alone)
+    document("owner", "inbox", "--add", invitation(tmp_path), home=alone)
+    revoked = document("card", "revoke", CONSUMER, "--reason", "stolen", home=alone)
+    assert (revoked["state"], revoked["ended_runs"]) == ("revoked", [RUN.run])

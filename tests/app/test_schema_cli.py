@@ -73,6 +73,7 @@ def test_check_takes_a_target_without_labels(schema: Path, tmp_path: Path) -> No
     shown = run("check", "--schema", schema, target).stdout
     assert "target.csv has no column ill: it can be a target" in shown
     assert "fits" in shown
+    assert "replace what came from data, in: site" in shown
     told = document("check", "--schema", schema, target, file(tmp_path, GOOD))
     assert (told["ok"], told["unlabelled"]) == (True, [str(target)])
     matched = tmp_path / "matched.yaml"

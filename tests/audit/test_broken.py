@@ -12,7 +12,7 @@ import pytest
 from chance import PINNED, pinned_coins
 from likeset.audit import broken_trials as broken
 from likeset.audit.auditor import Trial, run_trial
-from likeset.audit.broken_trials import BROKEN
+from likeset.audit.broken_trials import BROKEN, broken_trials
 from likeset.audit.sound_trials import reachable, textbook_laplace
 from likeset.privacy.noise import SecretNoise
 
@@ -23,6 +23,10 @@ def test_every_claim_of_it_is_refuted(build: Callable[[int], Trial]) -> None:
     trial = build(PINNED)
     for verdict in run_trial(trial, samples=trial.samples * 3 // 5 if trial.samples > 24_000 else None):
         assert verdict.violated, verdict
+
+
+def test_all_are_tried() -> None:
+    assert len({trial.mechanism for trial in broken_trials(PINNED)}) == len(BROKEN)
 
 
 def test_a_raw_value_of_one_answer_in_500_is_missed_as_the_page_says() -> None:

@@ -101,6 +101,12 @@ def test_a_plan_reads_no_owner_and_writes_nothing(
     assert {path: path.stat().st_mtime_ns for path in (*tmp_path.rglob("*"), *world.folder.rglob("*"))} == before
 
 
+def test_a_plan_names_a_file_of_an_owner_that_is_missing(world: World) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        plan_job(world.job(owners={"north": str(world.folder / "none.csv")}))
+    assert refused.value.argument == "owner north"
+
+
 SCHEDULES: list[dict[str, Any]] = [
     {"schedule": "theorem", "summary_release": "mwem", "epsilon": 1.0, "owner_epsilon": 1.0},
     {"schedule": "proof", "summary_release": "mwem", "epsilon": 1.0, "owner_epsilon": 0.2},

@@ -173,6 +173,8 @@ def test_a_marked_missing_value_is_one_unit_from_both_ends() -> None:
         for end in ends:
             rows = one(f"{{{column}, missing: indicator}}", [end, None])
             assert distance(rows) == pytest.approx(1.0, abs=1e-6), column
+        nothing = one(f"{{{column}, missing: indicator}}", [None], pa.null())
+        np.testing.assert_array_equal(nothing, rows[1:], "a column without a value")
 
 
 def test_a_missing_value_can_stand_for_a_declared_one() -> None:
