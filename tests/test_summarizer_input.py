@@ -107,10 +107,7 @@ BAD_DATA: list[tuple[str, dict[str, Any]]] = [
     (r"owners", {"owners": list(OWNERS.values())}),
     (r"owners", {"owners": None}),
     (r"owners\['south'\].*2 columns where target has 3", {"owners": {**OWNERS, "south": rows(2, 9)[:, :2]}}),
-    (
-        r"owners\['south'\].*NaN in row 17, column 2",
-        {"owners": {**OWNERS, "south": HOLED}},
-    ),
+    (r"owners\['south'\].*NaN in row 17, column 2", {"owners": {**OWNERS, "south": HOLED}}),
     (r"owners\['south'\].*no rows", {"owners": {**OWNERS, "south": rows(2, 9)[:0]}}),
     (r"owners\['south'\].*text", {"owners": {"south": [["a", "b", "c"]]}}),
     (r"owners", {"owners": {"a b": rows(1, 9), "a_b": rows(2, 9)}}),
