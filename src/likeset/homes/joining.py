@@ -114,10 +114,6 @@ class Invitation(Signed):
     def parts(self) -> tuple[bytes, ...]:
         return *self.stated, self.by_curator
 
-    @property
-    def signer(self) -> str:
-        return self.card.fingerprint
-
     @classmethod
     def from_bytes(cls, data: bytes, *, name: str = "invitation") -> Self:
         if SignedTerms.is_in(data):
@@ -250,10 +246,6 @@ class Reply(Signed):
     @property
     def parts(self) -> tuple[bytes, ...]:
         return self.invitation, self.card.to_bytes()
-
-    @property
-    def signer(self) -> str:
-        return self.card.fingerprint
 
     @property
     def digest(self) -> bytes:

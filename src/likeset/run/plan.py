@@ -398,7 +398,7 @@ class Plan:
             return np.float64(chosen.value).tobytes(), chosen
 
         charge = Charge(((View.owners(self.inputs.consumer), event),))
-        data = ledger.draw(charge, run, request=width_request(self.terms))
+        data = ledger.draw(charge, run, request=Request(self.terms.run, 0, f"{self.terms.consumer}/width"))
         return RELEASE_SCALE / float(np.frombuffer(data, dtype=np.float64)[0])
 
 
@@ -528,16 +528,6 @@ def check_owners_files(job: Job) -> None:
 
 
 # Guarantees and budgets
-
-
-def width_request(terms: PlannedTerms) -> Request:
-    return Request(terms.run, 0, f"{terms.consumer}/width")
-
-
-def views_of_run(terms: Terms, ledger: Ledger) -> tuple[PlannedView, ...]:
-    """The views of a run that was signed here; the ledger says whether the release's width was chosen privately."""
-    charge = ledger.charge_of(width_request(terms))
-    return planned_views(terms, width_choice=None if charge is None else charge.costs[0][1])
 
 
 def open_accounts(ledger: Ledger, limits: Mapping[View, Limit]) -> None:

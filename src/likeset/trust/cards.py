@@ -96,7 +96,8 @@ def signed(context: str, *parts: bytes) -> bytes:
 class Signed:
     """A statement that a card signed, in its one form: ``fields(tag, *parts, signature)``.
 
-    Each kind is a frozen dataclass that says what the parts mean, and whose card must have signed them.
+    Each kind is a frozen dataclass that says what the parts mean. Who signs one encloses its card; a kind without a
+    ``card`` names its signer otherwise.
     """
 
     tag: ClassVar[bytes]
@@ -109,7 +110,8 @@ class Signed:
 
     @property
     def signer(self) -> str:
-        raise NotImplementedError
+        card: Card = self.card  # type: ignore[attr-defined]  # kinds that have none override this
+        return card.fingerprint
 
     def to_bytes(self) -> bytes:
         return fields(self.tag, *self.parts, self.signature)

@@ -267,10 +267,6 @@ class SignedTerms(Signed):
     def parts(self) -> tuple[bytes, ...]:
         return self.text.encode("utf-8"), self.card.to_bytes(), self.run_key
 
-    @property
-    def signer(self) -> str:
-        return self.card.fingerprint
-
     @classmethod
     def from_bytes(cls, data: bytes, *, most_bytes: int = MOST_TERMS_BYTES) -> Self:
         text, card, run_key, signature = cls.read(data, 3, most_bytes=most_bytes)
@@ -301,10 +297,6 @@ class Acceptance(Signed):
     def parts(self) -> tuple[bytes, ...]:
         names = self.role.encode("ascii"), self.party.encode("ascii")
         return self.run_id, self.terms, *names, self.card.to_bytes(), self.run_key
-
-    @property
-    def signer(self) -> str:
-        return self.card.fingerprint
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -341,10 +333,6 @@ class Receipt(Signed):
     def parts(self) -> tuple[bytes, ...]:
         numbers = self.rows.to_bytes(8, "big"), b"".join(self.letters), self.at.encode("ascii")
         return self.run_id, self.terms, self.owner.encode("ascii"), *numbers, self.card.to_bytes()
-
-    @property
-    def signer(self) -> str:
-        return self.card.fingerprint
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
