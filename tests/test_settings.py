@@ -13,7 +13,6 @@ from likeset import Interactive, Summarizer, match
 from likeset.app import cli
 from likeset.app.cli.match import job_from
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.protocol.draft import Facts
 from likeset.protocol.terms import Setting, names_from, settings
 from likeset.run.job import Job
 
@@ -122,6 +121,5 @@ def test_a_word_in_a_numbers_place_is_refused_by_its_option(name: str, words: st
         job_from(None, **{**FILES, "owners": ["north=north.csv"], name: "wide"})
 
 
-def test_what_stands_in_the_terms_as_set_is_a_setting_and_what_is_public_a_fact() -> None:
+def test_what_stands_in_the_terms_as_set_is_a_setting() -> None:
     assert set(names_from("setting")) <= {setting.name for setting in settings()}
-    assert set(names_from("fact")) <= {field.name for field in fields(Facts)}

@@ -538,7 +538,7 @@ class SplitTerms(SplitShape):
 class PlannedTerms:
     """What is fixed of the terms of one run before anything is drawn for it.
 
-    Where a field comes from: ``setting`` (a setting of the same name), ``fact`` (of the same name about the data),
+    Where a field comes from: ``setting`` (a setting of the same name), ``fact`` (about the data),
     ``choice`` (made from both), ``drawn`` (for the run).
     """
 
@@ -878,7 +878,7 @@ def _canonical_text(document: dict[str, Any]) -> str:
 
 
 def names_from(origin: Origin) -> tuple[str, ...]:
-    """Fields of planned terms that come from a setting, or a fact, of the same name."""
+    """Fields of planned terms of an origin; those that come from a setting have its name."""
     return tuple(declared.name for declared in fields(PlannedTerms) if declared.metadata.get("origin") == origin)
 
 

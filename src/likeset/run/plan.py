@@ -5,7 +5,6 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from likeset.privacy.events import ROW, Composition, Event, PrivacyUnit, Release
 from likeset.privacy.mwem_mean import PAPER_GAMMA
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
 from likeset.protocol import notices
-from likeset.protocol.draft import Draft, Facts, ReleaseOutlook, release_outlook
 from likeset.protocol.notices import Notice, notice_documents
 from likeset.protocol.prices import PlannedView, auction_plan, limit_of, planned_views, size_event, summary_event
 from likeset.protocol.terms import (
@@ -38,6 +36,7 @@ from likeset.protocol.terms import (
     largest_split,
     largest_split_gamma,
 )
+from likeset.run.draft import Draft, ReleaseOutlook, release_outlook
 from likeset.run.job import Inputs, Job, RunSecrets, named_job, note_how_to_raise, open_inputs, options_to_change
 from likeset.split.engine.agreement import MOST_COLUMNS, PARTIES
 from likeset.split.host import program_digest
@@ -406,9 +405,8 @@ def make_plan(settings: RunSettings, inputs: Inputs) -> Plan:
     """Plan a run; what is wrong with the settings shows here, or when the plan is asked for its guarantees."""
     arguments.one_of("noise", settings.noise, ("secret", "simulated"))
     public_coins(settings)  # wrong words and numbers show before anything else is done
-    seed_rows = _checked_seed_rows(settings, inputs)
     selection = _selection(settings, inputs)
-    draft = Draft(settings, _facts(settings, inputs, seed_rows))
+    draft = Draft(settings, inputs)
     width = public_width(settings, inputs, released=draft.releases_target)
     width_plan, budget = (None, draft.budget) if width is not None else draft.split_for_width()
     split = planned_split(settings)
@@ -421,7 +419,7 @@ def make_plan(settings: RunSettings, inputs: Inputs) -> Plan:
     if split is not None and (width is not None or settings.gamma != "median"):
         check_split_width(settings, inputs, split, width or NO_WIDTH)
     notes = (*draft.notes, *split_notes(settings, split))
-    return Plan(settings, inputs, terms, selection, seed_rows, width, width_plan, notes)
+    return Plan(settings, inputs, terms, selection, draft.seed_rows, width, width_plan, notes)
 
 
 def _check_enough_asked(settings: RunSettings, terms: PlannedTerms) -> None:
@@ -432,24 +430,6 @@ def _check_enough_asked(settings: RunSettings, terms: PlannedTerms) -> None:
         rows = "1 row" if asked == 1 else f"{asked:,} rows"
         reason = f"asks owners for {rows} where {terms.size:,} are wanted; raise it to 1 or more"
         raise InvalidArgument("offer_factor", terms.offer_factor, f"{reason}, or {_ALLOW_FEWER}")
-
-
-def _facts(settings: RunSettings, inputs: Inputs, seed_rows: Rows | None) -> Facts:
-    return Facts(
-        run=inputs.run,
-        consumer=inputs.consumer,
-        purpose=inputs.purpose,
-        target_size=_public_size(settings, inputs),
-        columns=inputs.target.rows.shape[1],
-        column_names=inputs.column_names,
-        schema_digest="" if inputs.schema is None else inputs.schema.digest,
-        record_bytes=0 if inputs.declared is None else inputs.declared.record_bytes,
-        owners=inputs.owners,
-        rows_per_unit=arguments.count("rows_per_unit", inputs.rows_per_unit),
-        id_column=inputs.id_column,
-        seed_rows=seed_rows,
-        version=version("likeset"),
-    )
 
 
 def _largest_entry(inputs: Inputs) -> float:
@@ -476,28 +456,6 @@ def _selection(settings: RunSettings, inputs: Inputs) -> Selection:
         gamma = arguments.positive("gamma", given)
         check_width("gamma", gamma, inputs)
     return Selection(gamma=gamma, weighted=settings.weights, folds=settings.folds)
-
-
-def _public_size(settings: RunSettings, inputs: Inputs) -> int:
-    declared = settings.declared_size
-    if (settings.relation == "add-or-remove") != (declared is not None):
-        reason = "must be given under add-or-remove, which protects the number of the target's rows, and only there"
-        raise InvalidArgument("declared_size", declared, reason)
-    return len(inputs.target.rows) if declared is None else arguments.count("declared_size", declared)
-
-
-def _checked_seed_rows(settings: RunSettings, inputs: Inputs) -> Rows | None:
-    if inputs.seed_rows is None:
-        if settings.schedule == "experiment":
-            raise InvalidArgument(
-                "seed_rows", None, "must be given: the paper's experiments start from about 150 public rows"
-            )
-        return None
-    if settings.protocol != "interactive":
-        raise InvalidArgument("seed_rows", "given", "go with the interactive protocol only")
-    rows = arguments.matrix("seed_rows", inputs.seed_rows)
-    arguments.same_columns("target", inputs.target.rows, "seed_rows", rows)
-    return rows
 
 
 def open_plan(job: Job, *, secrets: RunSecrets) -> Plan:
