@@ -178,7 +178,7 @@ class Draft:
         if (self.settings.relation == "add-or-remove") != (declared is not None):
             reason = "must be given under add-or-remove, which protects the number of the target's rows, and only there"
             raise InvalidArgument("declared_size", declared, reason)
-        return len(self.inputs.target.rows) if declared is None else arguments.count("declared_size", declared)
+        return len(self.inputs.target.rows) if declared is None else declared
 
     def _checked_seed_rows(self) -> Rows | None:
         if self.inputs.seed_rows is None:

@@ -117,7 +117,9 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
     def _with_preset(self) -> Self:
         known = PRESETS[self.preset] if self.preset else {}
         unsaid = {name: value for name, value in known.items() if name not in self.model_fields_set}
-        return self.model_copy(update=unsaid)
+        job = self.model_copy(update=unsaid)
+        RunSettings(**{setting.name: getattr(job, setting.name) for setting in settings()})  # checks their ranges
+        return job
 
     def beside(self, folder: Path) -> Self:
         def moved(path: str | None) -> str | None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import BudgetExceeded, InvalidArgument
 from likeset.geometry.kernels import median_gamma
@@ -26,7 +25,6 @@ from likeset.protocol import notices
 from likeset.protocol.notices import Notice, notice_documents
 from likeset.protocol.prices import PlannedView, auction_plan, limit_of, planned_views, size_event, summary_event
 from likeset.protocol.terms import (
-    MOST_FOLDS,
     RELEASE_SCALE,
     Budget,
     PlannedTerms,
@@ -92,7 +90,7 @@ def draws_of_run(settings: RunSettings, ledger_path: Path, *, run: str) -> RunDr
 
 
 def public_coins(settings: RunSettings) -> np.random.Generator:
-    return np.random.default_rng(None if settings.seed is None else arguments.count("seed", settings.seed, least=0))
+    return np.random.default_rng(settings.seed)
 
 
 # The widths of kernels, and a split curator
@@ -100,13 +98,7 @@ def public_coins(settings: RunSettings) -> np.random.Generator:
 
 def is_split(settings: RunSettings) -> bool:
     """Whether the curator is to be split; what ``auto`` means between organisations is settled before."""
-    return arguments.one_of("curator", settings.curator, ("auto", "trusted", "split")) == "split"
-
-
-def planned_split(settings: RunSettings) -> SplitShape | None:
-    if not is_split(settings):
-        return None
-    return SplitShape(program_digest(), arguments.count("size", settings.size))
+    return settings.curator == "split"
 
 
 def split_width(settings: RunSettings, inputs: Inputs, release_gamma: float) -> float:
@@ -115,7 +107,7 @@ def split_width(settings: RunSettings, inputs: Inputs, release_gamma: float) -> 
     What follows from the release is no narrower than what 64 bits hold, by the range that a schema declares.
     """
     if settings.gamma != "median":
-        return arguments.positive("gamma", settings.gamma)
+        return settings.gamma
     gamma, columns = settings.gamma_scale * release_gamma / RELEASE_SCALE, inputs.target.rows.shape[1]
     return min(gamma, largest_split_gamma(_largest_entry(inputs), columns))
 
@@ -147,7 +139,7 @@ def split_notes(settings: RunSettings, split: SplitShape | None) -> tuple[Notice
 def public_width(settings: RunSettings, inputs: Inputs, *, released: bool) -> float | None:
     """The width of the release's kernel as far as public facts give it; None if it must be chosen privately."""
     if settings.release_gamma is not None:
-        gamma = arguments.positive("release_gamma", settings.release_gamma)
+        gamma = settings.release_gamma
     elif inputs.public_rows is not None:
         gamma = gamma_by_median("public_rows", inputs.public_rows, scale=RELEASE_SCALE)
     elif settings.schedule == "experiment":
@@ -402,14 +394,12 @@ class Plan:
 
 
 def make_plan(settings: RunSettings, inputs: Inputs) -> Plan:
-    """Plan a run; what is wrong with the settings shows here, or when the plan is asked for its guarantees."""
-    arguments.one_of("noise", settings.noise, ("secret", "simulated"))
-    public_coins(settings)  # wrong words and numbers show before anything else is done
+    """Plan a run; settings that do not fit together show here, or when the plan is asked for its guarantees."""
     selection = _selection(settings, inputs)
     draft = Draft(settings, inputs)
     width = public_width(settings, inputs, released=draft.releases_target)
     width_plan, budget = (None, draft.budget) if width is not None else draft.split_for_width()
-    split = planned_split(settings)
+    split = SplitShape(program_digest(), settings.size) if is_split(settings) else None
     terms = draft.planned(target_budget=budget, split=split)
     _check_enough_asked(settings, terms)
     if width is None or not draft.releases_target:
@@ -423,8 +413,6 @@ def make_plan(settings: RunSettings, inputs: Inputs) -> Plan:
 
 
 def _check_enough_asked(settings: RunSettings, terms: PlannedTerms) -> None:
-    if type(settings.allow_fewer) is not bool:
-        raise InvalidArgument("allow_fewer", type(settings.allow_fewer).__name__, "must be True or False")
     asked = terms.rows_per_owner * terms.asked_owners
     if asked < terms.size and not settings.allow_fewer:
         rows = "1 row" if asked == 1 else f"{asked:,} rows"
@@ -438,22 +426,16 @@ def _largest_entry(inputs: Inputs) -> float:
 
 def _selection(settings: RunSettings, inputs: Inputs) -> Selection:
     """How the curator selects; whatever could go wrong with it goes wrong here, before anything is spent."""
-    scale = arguments.positive("gamma_scale", settings.gamma_scale)
-    if not isinstance(settings.weights, bool):
-        raise InvalidArgument("weights", type(settings.weights).__name__, "must be True or False")
-    arguments.one_of("labels", settings.labels, ("match", "ignore"))
     if settings.weights and settings.protocol == "interactive":
         raise InvalidArgument("weights", True, "go with the sealed protocol")
-    if settings.folds:
-        arguments.count("folds", settings.folds, least=2, most=MOST_FOLDS)
     if is_split(settings):
         return Selection(weighted=settings.weights)  # its kernel stands in the terms
     given = PAPER_GAMMA if settings.gamma == "median" and settings.schedule == "experiment" else settings.gamma
     if given == "median":
-        gamma = gamma_by_median("target", inputs.target.rows, scale=scale)
+        gamma = gamma_by_median("target", inputs.target.rows, scale=settings.gamma_scale)
         check_width("gamma_scale", gamma, inputs)
     else:
-        gamma = arguments.positive("gamma", given)
+        gamma = given
         check_width("gamma", gamma, inputs)
     return Selection(gamma=gamma, weighted=settings.weights, folds=settings.folds)
 
