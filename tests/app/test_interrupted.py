@@ -58,7 +58,7 @@ BEFORE = [
     ("before the ledger is made", "likeset.run.job.SteadyLedger", 1),
     ("after the ledger was made", "likeset.run.plan.check_rows_left", 1),
     ("before an account is opened", "likeset.run.plan.open_accounts", 1),
-    ("before the budget is looked at", "likeset.run.plan.Plan.quote", 1),
+    ("before the budget is looked at", "likeset.run.plan.Plan.check_affordable", 1),
     ("before the secrets are stored", "likeset.run.job.RunSecrets.load_or_store", 1),
     ("after the secrets were kept", "likeset.run.plan.Plan._release_gamma", 1),
 ]

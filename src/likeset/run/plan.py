@@ -14,7 +14,7 @@ from likeset.arguments import Rows
 from likeset.errors import BudgetExceeded, InvalidArgument
 from likeset.geometry.kernels import median_gamma
 from likeset.geometry.selection import Selection, is_usable_width
-from likeset.ledger.budget import Account, Charge, Limit, Request, check_account
+from likeset.ledger.budget import Account, Charge, Limit, Request
 from likeset.ledger.ledger import Ledger
 from likeset.privacy import accounting, width_choice
 from likeset.privacy.accounting import Basis
@@ -319,33 +319,22 @@ class Plan:
         return ledger.quote(Charge(((about_target.view, about_target.event),)), limits=limits)
 
     def check_affordable(self, ledger: Ledger) -> None:
-        about_target = self.guarantees[0]  # what is wrong with the terms shows before anything is spent
-        check_accounts(ledger, self.guarantees)
-        if ledger.messages(run=self.terms.run):
-            return  # a run that is resumed has paid for some of its releases
-        check_rows_left(ledger, self.terms)
-        # All releases of the target must fit together: nothing is spent on the first if the last cannot be paid.
-        for before, after in self.quote(ledger):
-            most, epsilon = after.limit.epsilon, after.epsilon
-            if most is not None and epsilon is not None and epsilon > most * (1.0 + _ROUNDING):
-                raise BudgetExceeded(
-                    str(about_target.view),
-                    spent=before.epsilon or 0.0,
-                    requested=about_target.guarantee.epsilon,
-                    limit=most,
-                    unit=f"epsilon at delta = {after.limit.delta:g}, {after.limit.relation}",
-                )
-        self._check_owners_accounts(ledger)
+        """Accounts that the ledger has must allow what will be charged to them; new ones get limits that suffice.
 
-    def _check_owners_accounts(self, ledger: Ledger) -> None:
-        """Accounts that the ledger has must allow what will be charged to them; new ones get limits that suffice."""
-        terms, known = self.terms, {account.view for account in ledger.accounts()}
-        views = [view for owner in terms.owners if (view := View.owners(owner)) in known]
+        All releases must fit together: nothing is spent on the first if the last cannot be paid.
+        """
+        terms, about_target = self.terms, self.guarantees[0]  # the terms are checked with their prices
+        if ledger.messages(run=terms.run):
+            return  # a run that is resumed has paid for some of its releases
+        check_rows_left(ledger, terms)
         events: list[Event] = [] if terms.auction == "everyone" else [auction_plan(terms).event]
         events += [] if terms.summary_release == "none" else [summary_event(terms)]
-        if views and events:
-            charged = Composition(tuple(Simulated(event) if self.simulated else event for event in events))
-            ledger.check(Charge(tuple((view, charged) for view in views)))
+        heard = Composition(tuple(Simulated(event) if self.simulated else event for event in events))
+        costs = [(about_target.view, about_target.event)]
+        costs += [(View.owners(owner), heard) for owner in terms.owners if events]
+        known = {account.view for account in ledger.accounts()}
+        if charged := tuple((view, event) for view, event in costs if view in known):
+            ledger.check(Charge(charged))
 
     def settle(
         self, ledger: Ledger, draws: RunDraws, *, content: bytes | None, **between: Any
@@ -473,18 +462,6 @@ def check_owners_files(job: Job) -> None:
 def open_accounts(ledger: Ledger, limits: Mapping[View, Limit]) -> None:
     known = {account.view for account in ledger.accounts()}
     ledger.set_limits({view: limit for view, limit in limits.items() if view not in known})
-
-
-def check_accounts(ledger: Ledger, planned: Iterable[PlannedView]) -> None:
-    """Raise ``OtherRelation`` unless every account that a run charges has its relation and its unit of privacy.
-
-    The ledger checks each charge; this checks all of them before the first charge and before the terms are shown.
-    """
-    accounts = ledger.accounts()
-    for costs in planned:
-        for account in accounts:
-            if account.view == costs.view:
-                check_account(account.view, account.limit, account.unit, costs.event)
 
 
 def check_rows_left(ledger: Ledger, terms: PlannedTerms) -> None:
