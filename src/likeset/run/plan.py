@@ -241,8 +241,7 @@ class Plan:
     @property
     def expected_rows_seen(self) -> int:
         """About how many it will be: with an auction, chance decides how many owners are asked."""
-        asked = self.terms.asked_owners if self.terms.auction == "threshold" else len(self.terms.owners)
-        return self.terms.rows_per_owner * asked
+        return self.terms.rows_per_owner * self.terms.asked_owners
 
     @property
     def messages(self) -> int:
@@ -262,8 +261,26 @@ class Plan:
 
     @cached_property
     def accounts(self) -> list[dict[str, Any]] | None:
-        path = self.inputs.ledger
-        return None if path is None or not Path(path).exists() else _ledger_outlook(self, Path(path))
+        """What the ledger has of the target and of owners, before and after the run; None if there is no ledger yet."""
+        if self.inputs.ledger is None or not (path := Path(self.inputs.ledger)).exists():
+            return None
+        terms, about_target = self.terms, self.guarantees[0]
+        of_owners = {View.curator(owner) for owner in terms.owners}
+        with Ledger(path, read_only=True) as opened:
+            try:
+                self.check_affordable(opened)
+            except BudgetExceeded as error:
+                note_how_to_raise(error, path)
+                raise
+            known = {account.view: account for account in opened.accounts()}
+            limits = {} if about_target.view in known else {about_target.view: self._target_limit}
+            ((before, after),) = opened.quote(Charge(((about_target.view, about_target.event),)), limits=limits)
+        spent, total = (one.epsilon if one.basis is Basis.PROVEN else None for one in (before, after))
+        rows = [account for view, account in known.items() if view in of_owners]
+        return [
+            _outlook(after, "epsilon", spent, total, after.limit.epsilon),
+            *(_outlook(one, "rows", one.rows, one.rows + terms.rows_per_owner, one.limit.rows) for one in rows),
+        ]
 
     def document(self) -> dict[str, Any]:
         terms, advice, target = self.terms, self.advice, self.inputs.target
@@ -310,13 +327,6 @@ class Plan:
     def _target_limit(self) -> Limit:
         """What a ledger that knows nothing of the target allows owners to learn about it."""
         return limit_of(self.settings.epsilon, self.settings.delta, self.terms.relation, simulated=self.simulated)
-
-    def quote(self, ledger: Ledger) -> tuple[tuple[Account, Account], ...]:
-        """What owners know about the target before and after the run; an account that is not there is as if new."""
-        about_target = self.guarantees[0]
-        known = {account.view for account in ledger.accounts()}
-        limits = {} if about_target.view in known else {about_target.view: self._target_limit}
-        return ledger.quote(Charge(((about_target.view, about_target.event),)), limits=limits)
 
     def check_affordable(self, ledger: Ledger) -> None:
         """Accounts that the ledger has must allow what will be charged to them; new ones get limits that suffice.
@@ -546,28 +556,12 @@ def _over_all_runs(account: Account, unbounded: list[Account]) -> str:
     )
 
 
-def _ledger_outlook(plan: Plan, path: Path) -> list[dict[str, Any]]:
-    each, views = plan.terms.rows_per_owner, {View.curator(owner) for owner in plan.terms.owners}
-    with Ledger(path, read_only=True) as ledger:
-        try:
-            plan.check_affordable(ledger)
-        except BudgetExceeded as error:
-            note_how_to_raise(error, path)
-            raise
-        quoted = plan.quote(ledger)
-        of_owners = [account for account in ledger.accounts() if account.view in views]
-
-    def outlook(account: Account, unit: str, spent: float | None, after: float | None) -> dict[str, Any]:
-        limit = account.limit.epsilon if unit == "epsilon" else account.limit.rows
-        left = None if after is None or limit is None else max(0.0, limit - after)
-        about = account.view.protected
-        return {"about": about, "unit": unit, "spent": spent, "after": after, "limit": limit, "left": left}
-
-    def proven(account: Account) -> float | None:
-        return account.epsilon if account.basis is Basis.PROVEN else None
-
-    epsilons = [outlook(after, "epsilon", proven(before), proven(after)) for before, after in quoted]
-    return epsilons + [outlook(one, "rows", one.rows, one.rows + each) for one in of_owners]
+def _outlook(
+    account: Account, unit: str, spent: float | None, after: float | None, limit: float | None
+) -> dict[str, Any]:
+    left = None if after is None or limit is None else max(0.0, limit - after)
+    about = account.view.protected
+    return {"about": about, "unit": unit, "spent": spent, "after": after, "limit": limit, "left": left}
 
 
 # Advice
