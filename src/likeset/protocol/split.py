@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from likeset.arguments import Rows
-from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, OfferRefused, PartyFailed
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, PartyFailed
 from likeset.geometry.selection import Selection
 from likeset.geometry.weights import weights
 from likeset.ledger.budget import Charge
@@ -242,7 +242,7 @@ def records_in(bodies: Sequence[OfferShare]) -> list[bytes]:
 def slots_in(body: OfferShare) -> int:
     try:
         return OfferPart.from_bytes(body.part.tobytes()).offer_list.slots
-    except OfferRefused:
+    except BadDocument:
         return 0
 
 
@@ -389,7 +389,7 @@ class ComputeParty(Party):
                 raise BadDocument("card", "the owner did not accept these terms")
             card = self._cards[owner]
             check_part(part, context=context, role=self.role, owner=card, shape=self._shape)
-        except (OfferRefused, BadDocument) as error:
+        except BadDocument as error:
             self.faults.append(Flag(owner, f"sent a part that is not used: {error}"))
             return
         self._parts[owner] = part
