@@ -510,12 +510,8 @@ def digest_of_rows(rows: Rows) -> str:
     return hashlib.sha256(head + plain.tobytes()).hexdigest()
 
 
-def largest_split(gamma: float, columns: int) -> float:
-    """How large numbers of rows may be so that 64 bits hold their distances, in units of the kernel's width."""
-    return min(_LARGEST_SPLIT_ENTRY, math.sqrt(_FARTHEST / (gamma * columns)))
-
-
 def largest_split_gamma(largest: float, columns: int) -> float:
+    """For rows with numbers of up to this size: the largest that ``SplitTerms.check_holds`` takes."""
     return _FARTHEST / (columns * largest**2) * (1.0 - 1e-9)
 
 
@@ -542,6 +538,13 @@ class SplitTerms(SplitShape):
     gamma: float = _amount(
         "width of the selection's kernel. Public: it must not be read off the target.", 1e-6, 1e6, "drawn", kw_only=True
     )
+
+    def check_holds(self, columns: int, *, largest: float, argument: str = "split.gamma") -> None:
+        """Raise unless 64 bits hold the distances of rows, in units of the kernel's width."""
+        most = min(_LARGEST_SPLIT_ENTRY, math.sqrt(_FARTHEST / (self.gamma * columns)))
+        if largest > most:
+            reason = f"rows may have numbers of up to {most:.4g} there, and these have up to {largest:.4g}"
+            raise InvalidArgument(argument, self.gamma, f"is too large for a split curator: {reason}; scale them down")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -807,10 +810,7 @@ class Terms(PlannedTerms):
             return
         if WITNESS not in self.cards:
             raise InvalidArgument("cards", "no witness", "a split run names three computing parties by their cards")
-        most = largest_split(split.gamma, self.kernel.columns)
-        if self.kernel.largest > most:
-            reason = f"rows may have numbers of up to {most:g} there, and these have up to {self.kernel.largest:g}"
-            raise InvalidArgument("split.gamma", split.gamma, f"is too large: {reason}; scale the columns down")
+        split.check_holds(self.kernel.columns, largest=self.kernel.largest)
 
     @cached_property
     def end(self) -> datetime | None:

@@ -31,7 +31,6 @@ from likeset.protocol.terms import (
     RunSettings,
     SplitShape,
     Terms,
-    largest_split,
     largest_split_gamma,
 )
 from likeset.run.draft import Draft, ReleaseOutlook, release_outlook
@@ -66,7 +65,7 @@ class RunDraws:
 
 
 def new_draws(settings: RunSettings) -> RunDraws:
-    coins, simulated = public_coins(settings), settings.noise == "simulated"
+    coins, simulated = np.random.default_rng(settings.seed), settings.noise == "simulated"
 
     def draw(bits: int) -> int:
         if not simulated:
@@ -89,16 +88,7 @@ def draws_of_run(settings: RunSettings, ledger_path: Path, *, run: str) -> RunDr
     return draws
 
 
-def public_coins(settings: RunSettings) -> np.random.Generator:
-    return np.random.default_rng(settings.seed)
-
-
 # The widths of kernels, and a split curator
-
-
-def is_split(settings: RunSettings) -> bool:
-    """Whether the curator is to be split; what ``auto`` means between organisations is settled before."""
-    return settings.curator == "split"
 
 
 def split_width(settings: RunSettings, inputs: Inputs, release_gamma: float) -> float:
@@ -118,11 +108,8 @@ def check_split_width(settings: RunSettings, inputs: Inputs, split: SplitShape, 
     if columns > MOST_COLUMNS:
         reason = f"shares rows of at most {MOST_COLUMNS:,} numbers; these have {columns:,}"
         raise InvalidArgument("curator", "split", reason)
-    gamma = split.drawn(gamma=split_width(settings, inputs, release_gamma)).gamma
-    most = largest_split(gamma, columns)
-    if _largest_entry(inputs) > most:
-        reason = f"is too large for a split curator: rows may then have numbers of up to {most:.4g}; scale them down"
-        raise InvalidArgument("gamma", f"{gamma:g}", reason)
+    terms = split.drawn(gamma=split_width(settings, inputs, release_gamma))
+    terms.check_holds(columns, largest=_largest_entry(inputs), argument="gamma")
 
 
 def split_notes(settings: RunSettings, split: SplitShape | None) -> tuple[Notice, ...]:
@@ -146,7 +133,7 @@ def public_width(settings: RunSettings, inputs: Inputs, *, released: bool) -> fl
         gamma = PAPER_GAMMA
     elif released:
         return None
-    elif not is_split(settings) or settings.gamma != "median":
+    elif settings.curator != "split" or settings.gamma != "median":
         return NO_WIDTH  # nobody uses it
     else:
         reason = "must be a number for a split curator without a release; give gamma, release_gamma or public_rows"
@@ -398,7 +385,8 @@ def make_plan(settings: RunSettings, inputs: Inputs) -> Plan:
     draft = Draft(settings, inputs)
     width = public_width(settings, inputs, released=draft.releases_target)
     width_plan, budget = (None, draft.budget) if width is not None else draft.split_for_width()
-    split = SplitShape(program_digest(), settings.size) if is_split(settings) else None
+    # What ``auto`` means between organisations is settled before; in one process it is a trusted curator.
+    split = SplitShape(program_digest(), settings.size) if settings.curator == "split" else None
     terms = draft.planned(target_budget=budget, split=split)
     _check_enough_asked(settings, terms)
     if width is None or not draft.releases_target:
@@ -427,7 +415,7 @@ def _selection(settings: RunSettings, inputs: Inputs) -> Selection:
     """How the curator selects; whatever could go wrong with it goes wrong here, before anything is spent."""
     if settings.weights and settings.protocol == "interactive":
         raise InvalidArgument("weights", True, "go with the sealed protocol")
-    if is_split(settings):
+    if settings.curator == "split":
         return Selection(weighted=settings.weights)  # its kernel stands in the terms
     given = PAPER_GAMMA if settings.gamma == "median" and settings.schedule == "experiment" else settings.gamma
     if given == "median":
