@@ -214,10 +214,6 @@ class Plan:
         raise InvalidArgument(setting, f"{limit:g}", reason)
 
     @cached_property
-    def kernel_width(self) -> float:
-        return self.selection.kernel_width(self.inputs.target.rows)
-
-    @cached_property
     def warnings(self) -> tuple[Notice, ...]:
         return tuple(self.inputs.warnings(self.settings))
 
