@@ -3,7 +3,6 @@
 import inspect
 import re
 import typing
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
