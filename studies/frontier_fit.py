@@ -14,8 +14,8 @@ from statistics import fmean, stdev
 import numpy as np
 
 from likeset.privacy.events import ROW, Relation
-from likeset.protocol.draft import ReleaseOutlook, release_outlook
 from likeset.protocol.terms import Budget
+from likeset.run.draft import ReleaseOutlook, release_outlook
 from likeset.simulation import DELTA
 from studies.contract import RecordLine
 

@@ -64,11 +64,7 @@ _LONGEST = ("test_deploying.py", "test_documentation.py", "test_console_browser.
 
 # No example of an earlier run, and nothing that a busy machine could miss.
 settings.register_profile(
-    "likeset",
-    database=None,
-    deadline=None,
-    max_examples=examples(50),
-    suppress_health_check=[HealthCheck.too_slow],
+    "likeset", database=None, deadline=None, max_examples=examples(50), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("likeset")
 
@@ -120,7 +116,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was collected is no garbage."""
     gc.collect()
     gc.freeze()
 
@@ -165,7 +160,6 @@ class BaseInstall:
 
     @property
     def python(self) -> Path:
-        """Its interpreter."""
         return self.folder / "bin/python"
 
     def variables(self) -> dict[str, str]:
@@ -175,7 +169,6 @@ class BaseInstall:
         return own | {"PATH": path, "COLUMNS": "1000", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
 
     def run(self, program: str, *arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-        """Run one of its programs in a directory."""
         command = [str(self.folder / "bin" / program), *arguments]
         return subprocess.run(  # noqa: S603 - arguments that we wrote
             command, cwd=folder, env=self.variables(), capture_output=True, encoding="utf-8", check=False
@@ -184,7 +177,6 @@ class BaseInstall:
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built package."""
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
     subprocess.run(build, cwd=Path(__file__).parents[1], check=True)  # noqa: S603 - arguments that we wrote

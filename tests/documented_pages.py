@@ -12,8 +12,6 @@ PAGES = sorted(path for pattern in _PATTERNS for path in ROOT.glob(pattern))
 
 
 class Block(NamedTuple):
-    """A fenced block of a page."""
-
     kind: str
     lines: list[str]
 
@@ -63,7 +61,6 @@ def anchors(page: Path) -> set[str]:
 
 
 def words(line: str) -> list[str]:
-    """The words of a line, without the frames of tables."""
     return re.sub(r"[─-╿]", " ", line).split()
 
 

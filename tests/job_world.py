@@ -1,10 +1,8 @@
 """A small market as files: a schema, a target and three owners, and the command line as a user has it."""
 
-import atexit
 import json
 import sqlite3
 import sys
-import tempfile
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -60,7 +58,6 @@ class World:
 
     @classmethod
     def make(cls, folder: Path) -> "World":
-        """Write the files."""
         (folder / "schema.yaml").write_text(SCHEMA, encoding="utf-8")
         write(folder / "target.csv", rows(60, seed=1, age=60.0, whose="mine"))
         write(folder / "north.csv", rows(60, seed=2, age=30.0, whose="north"))
@@ -70,12 +67,10 @@ class World:
 
     @property
     def out(self) -> Path:
-        """Where the results go."""
         return self.folder / "out"
 
     @property
     def partial(self) -> Path:
-        """Where they lie while they are made."""
         return self.folder / "out.partial"
 
     def options(self, **changed: Any) -> dict[str, Any]:
@@ -91,7 +86,6 @@ class World:
         return given | changed
 
     def job(self, **changed: Any) -> Job:
-        """The same as a job."""
         given = {
             "schema": str(self.folder / "schema.yaml"),
             "target": str(self.folder / "target.csv"),
@@ -103,7 +97,6 @@ class World:
         return Job.of(**(given | changed))
 
     def place(self, name: str) -> Path:
-        """The file of an owner."""
         return self.folder / (f"{name}.parquet" if name == "west" else f"{name}.csv")
 
     def cells(self, name: str) -> set[tuple[Any, ...]]:
@@ -126,7 +119,6 @@ class World:
 
 
 def write(path: Path, table: pa.Table) -> None:
-    """A file of the kind that its name says."""
     if path.suffix == ".parquet":
         pq.write_table(table, path)
     else:
@@ -134,7 +126,6 @@ def write(path: Path, table: pa.Table) -> None:
 
 
 def arguments(command: str, options: Mapping[str, Any], *more: object) -> list[str]:
-    """What a user would type."""
     found = [command]
     for name, value in options.items():
         flag = f"--{name.replace('_', '-')}"
@@ -159,7 +150,6 @@ def charges(ledger: Path) -> list[str]:
 
 
 def call(command: str, options: Mapping[str, Any], *more: object) -> int:
-    """Run the command line in this process; returns the exit code."""
     before = sys.argv
     sys.argv = ["likeset", *arguments(command, options, *more)]
     try:
@@ -169,10 +159,3 @@ def call(command: str, options: Mapping[str, Any], *more: object) -> int:
     finally:
         sys.argv = before
     return 0
-
-
-def scratch() -> str:
-    """A directory that goes when the tests are over."""
-    folder = tempfile.TemporaryDirectory()
-    atexit.register(folder.cleanup)
-    return folder.name

@@ -1,4 +1,4 @@
-"""Bad arguments of every function of the geometry are refused by name, and no message shows a row."""
+"""Bad arguments of functions of the geometry and the auditor are refused by name, and no message shows a row."""
 
 import math
 from collections.abc import Callable
@@ -10,16 +10,13 @@ import pytest
 
 from chance import public_coins
 from likeset import arguments
+from likeset.audit.auditor import lower_bound
 from likeset.errors import InvalidArgument, LikesetError
-from likeset.geometry.features import FourierFeatures
+from likeset.geometry.features import FourierFeatures, Projection, Stream
 from likeset.geometry.greedy import exact_greedy, swap
-from likeset.geometry.kernels import (
-    kernel_means,
-    median_gamma,
-    rbf_kernel,
-    squared_mmd,
-)
-from likeset.geometry.offers import fit
+from likeset.geometry.kernels import kernel_means, median_gamma, rbf_kernel, squared_mmd
+from likeset.geometry.offers import fit, large_perturbations, uniform
+from likeset.geometry.shapley import selection_game
 from likeset.geometry.weights import weights
 
 CANARY = 31337.25
@@ -116,31 +113,66 @@ def test_functions_check_their_rows_and_their_gamma_by_name(name: str) -> None:
         assert refusal(call, good | {places[0]: np.full((3, 3), CANARY)}).argument in places
 
 
+PAIRS = [0, 0, 1]
+CALLS: dict[str, tuple[Callable[..., object], dict[str, Any]]] = {
+    **{name: (call, good) for name, (call, good, _) in ROWS.items()},
+    "map": (FourierFeatures, {"columns": 3, "dimension": 8, "gamma": 0.5, "seed": 1}),
+    "stream": (Stream, {"purpose": "a test", "seed": 1}),
+    "disagreement": (FEATURE_MAP.disagreement, {"rows": GOOD}),
+    "of_each": (FEATURE_MAP.of_each, {"rows": GOOD}),
+    "projection": (Projection, {"features": FEATURE_MAP, "direction": np.ones(4)}),
+    "lower_bound": (lower_bound, {"first": np.zeros(9), "second": np.zeros(9), "delta": 0.0}),
+    "game": (selection_game, {"selected": GOOD, "owners": PAIRS, "owner_count": 2, "target": GOOD, "gamma": 1.0}),
+    "uniform": (uniform, {"owner_sizes": [3, 4], "size": 2, "coins": COINS}),
+    "largest": (large_perturbations, {"first_row": 0, "rows": 3, "key": 5, "least": 0.0}),
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "changed", "argument"),
+    ("name", "argument", "bad"),
     [
-        ("exact_greedy", {"size": 4}, "size"),
-        ("exact_greedy", {"size": 0}, "size"),
-        ("exact_greedy", {"size": 1.0}, "size"),
-        ("exact_greedy", {"size": GOOD}, "size"),
-        ("exact_greedy", {"method": "greedy"}, "method"),
-        ("exact_greedy", {"method": GOOD}, "method"),
-        ("swap", {"passes": -1}, "passes"),
-        ("median_gamma", {"scale": 0}, "scale"),
-        ("fit", {"wanted": GOOD}, "wanted"),
-        ("fit", {"noise_energy": GOOD[0]}, "noise_energy"),
-        ("fit", {"released": GOOD}, "released"),
-        ("fit", {"released": ["31337.25", "1"]}, "released"),
-        ("fit", {"features": np.full((3, 3), CANARY)}, "released"),
-        ("squared_mmd", {"weights": GOOD}, "weights"),
-        ("squared_mmd", {"weights": [CANARY, CANARY, math.nan]}, "weights"),
-        ("squared_mmd", {"gamma": {"patient": CANARY}}, "gamma"),
+        *(("exact_greedy", "size", bad) for bad in (4, 0, 1.0, GOOD)),
+        *(("exact_greedy", "method", bad) for bad in ("greedy", GOOD)),
+        *(("swap", "selected", bad) for bad in ([], [0, 10], [-3, 1], [1, 1], [0.0, 1.0], [[0, 1]], [[0], [1, 2]])),
+        *(("swap", "selected", bad) for bad in (["a"], [True, False], None)),
+        ("swap", "passes", -1),
+        ("median_gamma", "scale", 0),
+        *(("fit", "wanted", bad) for bad in (GOOD, 0)),
+        *(("fit", "noise_energy", bad) for bad in (GOOD[0], -0.1, math.inf)),
+        *(("fit", "released", bad) for bad in (GOOD, ["31337.25", "1"], [1.0], [1.0, math.nan])),
+        ("fit", "population", 2),
+        *(("squared_mmd", "weights", bad) for bad in (GOOD, [CANARY, CANARY, math.nan], [0.5, 0.6, 0.0])),
+        *(("squared_mmd", "weights", bad) for bad in ([1.5, -0.5, 0.0], [1.0], ["a", "b", "c"])),
+        ("squared_mmd", "gamma", {"patient": CANARY}),
+        *(("map", "columns", bad) for bad in (0, 2.0)),
+        *(("map", "dimension", bad) for bad in (-4, 5, True)),
+        *(("map", "gamma", bad) for bad in (0, -1.5, math.nan, True, "1", None)),
+        *((what, "seed", bad) for what in ("map", "stream") for bad in (-1, 2**256, 1.0, True, "1", None)),
+        *(("map", "kind", bad) for bad in ("papier", None)),
+        *(
+            (way, "rows", GOOD[:, :1])
+            for way in ("FourierFeatures()", "FourierFeatures.mean", "of_each", "disagreement")
+        ),
+        *(("FourierFeatures()", "first_row", bad) for bad in (-1, 1.5, True, None)),
+        ("projection", "direction", np.ones(3)),
+        *(("lower_bound", "first", bad) for bad in (np.zeros(3), np.full(9, math.nan))),
+        ("lower_bound", "second", np.zeros((9, 3))),
+        *(("lower_bound", "delta", bad) for bad in (1.0, -0.1)),
+        *(("lower_bound", "error", bad) for bad in (1.0, 0.0)),
+        *(("game", "owners", bad) for bad in ([0, 1], [0, 1, 2], [0, -1, 1], [0.0, 1.0, 1.0])),
+        *(("game", "owner_count", bad) for bad in (0, True)),
+        ("game", "target", np.ones((4, 3))),
+        ("game", "gamma", -1.0),
+        *(("uniform", "size", bad) for bad in (8, 0)),
+        *(("uniform", "owner_sizes[1]", [3, bad]) for bad in (-1, 2.5, True)),
+        *(("largest", "key", bad) for bad in (-1, 2**256, 0.5, True, None)),
     ],
 )
-def test_other_arguments_are_refused_by_name(name: str, changed: dict[str, Any], argument: str) -> None:
+def test_other_arguments_are_refused_by_name(name: str, argument: str, bad: Any) -> None:
     """Also rows in the place of a number: swapped arguments are a common mistake, and a message ends up in a log."""
-    call, good, _ = ROWS[name]
-    assert refusal(call, good | changed).argument == argument
+    call, good = CALLS[name]
+    call(**good)
+    assert refusal(call, good | {argument.partition("[")[0]: bad}).argument == argument
 
 
 # The checks themselves.

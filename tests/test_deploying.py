@@ -41,8 +41,6 @@ def pasted(*, split: bool) -> list[str]:
 
 
 class Terminal:
-    """A program at a terminal, as a person sees it."""
-
     def __init__(self, line: str, folder: Path, environment: Mapping[str, str]) -> None:
         self.ours, theirs = pty.openpty()
         self.seen, self.decoder = "", codecs.getincrementaldecoder("utf-8")()

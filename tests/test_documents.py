@@ -75,10 +75,7 @@ def complaint(text: str) -> str:
             "drawing.yaml, line 4: shapes.a.kind: must be circle or box; did you mean circle?",
         ),
         (f"{HEAD}shapes:\n  a: {{radius: 1}}\n", "drawing.yaml, line 4: shapes.a.kind: is missing; add it"),
-        (
-            f"{HEAD}shapes:\n  a: {{kind: circle, radius: -1}}\n",
-            "line 4: shapes.a.radius: must be greater than 0",
-        ),
+        (f"{HEAD}shapes:\n  a: {{kind: circle, radius: -1}}\n", "line 4: shapes.a.radius: must be greater than 0"),
         (f"{HEAD}note: &a [1]\nwords: *a\n", "drawing.yaml, line 4: *aliases are not used here"),
         (f"{HEAD}note: !!python/object:os.system {{}}\n", "line 3: note: tag:yaml.org,2002:python/object:os.system is"),
         (f"{HEAD}note: !!binary aGk=\n", "line 3: note: tag:yaml.org,2002:binary is not used here"),

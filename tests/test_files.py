@@ -6,13 +6,7 @@ from pathlib import Path
 import pytest
 
 from likeset.errors import InvalidArgument, LedgerUnavailable
-from likeset.files import (
-    keep_private,
-    make_home_folder,
-    make_private_folder,
-    read_secret,
-    write_secret,
-)
+from likeset.files import keep_private, make_home_folder, make_private_folder, read_secret, write_secret
 
 SECRET = (1 << 200) + 3
 

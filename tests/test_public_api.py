@@ -16,31 +16,6 @@ from likeset import errors, geometry, privacy
 from likeset.errors import InvalidArgument, LikesetError
 from likeset.protocol import notices
 
-PUBLIC = [
-    "Interactive",
-    "LikesetWarning",
-    "Schema",
-    "Summarizer",
-    "Terms",
-    "errors",
-    "evaluate",
-    "exact_greedy",
-    "match",
-    "squared_mmd",
-]
-ARGUMENTS = {
-    "evaluate": ("rows labels test_rows test_labels test_ids weights compare schema resamples random_state progress"),
-    "exact_greedy": "pool target size gamma method target_weights",
-    "match": "target owners schema size out resume progress settings",
-    "squared_mmd": "a b gamma weights",
-}
-
-
-def test_the_public_names_and_arguments_are_these() -> None:
-    assert sorted(likeset.__all__) == PUBLIC
-    assert dir(likeset) == sorted([*PUBLIC, "__version__"])
-    assert {name: " ".join(inspect.signature(getattr(likeset, name)).parameters) for name in ARGUMENTS} == ARGUMENTS
-
 
 def test_every_exception_has_one_root() -> None:
     """A caller who catches LikesetError catches everything that likeset raises on purpose."""

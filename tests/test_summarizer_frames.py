@@ -111,11 +111,13 @@ def test_nothing_undeclared_leaves_beside_the_cells_of_the_rows_bought(kind: str
 @pytest.mark.parametrize("kind", ["pandas", "pyarrow"])
 def test_without_a_schema_no_value_of_a_row_that_stays_leaves_in_a_dictionary(kind: str) -> None:
     owner = pd.DataFrame({"x": [*np.linspace(0.0, 1.0, 40), 9.0], "y": [0, 1] * 20 + [7]}).astype({"y": "category"})
-    given: Any = owner if kind == "pandas" else pa.Table.from_pandas(owner)
+    owner.index = [f"CANARY-{row}" for row in range(41)]
+    given: Any = owner if kind == "pandas" else pa.Table.from_pandas(owner, preserve_index=False)
     target = given[:20] if kind == "pandas" else given.slice(0, 20)
     left = Summarizer(5, offers="uniform", gamma=1.0).fit(target, {"north": given}).summary_
     as_table = pa.Table.from_pandas(left) if kind == "pandas" else left
-    assert as_table.schema.types == [pa.float64(), pa.int64()]
+    assert (as_table.column_names, as_table.schema.types) == (["x", "y"], [pa.float64(), pa.int64()])
+    assert b"CANARY" not in pickle.dumps(left), "an index may hold names of persons"
 
 
 def test_rows_with_a_text_that_is_too_long_take_no_part_and_numbers_stay_those_of_the_frame() -> None:

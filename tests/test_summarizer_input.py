@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from likeset import Interactive, Schema, Summarizer
+from likeset import Interactive, Summarizer
 from likeset.errors import InvalidArgument
 from likeset.simulation import digits_market
 from summarizer_world import LABELS, OWNERS, PAPER, PAPER_PARTS, TARGET, rows, simulated
@@ -27,8 +27,6 @@ SHUFFLED = np.random.default_rng(4).permutation(len(ALL_ROWS))
 
 
 class TestGroups:
-    """One table with the rows of all owners, and the owner of each row."""
-
     def test_it_is_the_same_run_with_row_numbers_of_the_one_table(self) -> None:
         """Owners come in the order of their names there."""
         apart = simulated().fit(TARGET, dict(sorted(OWNERS.items())), LABELS)
@@ -50,13 +48,6 @@ class TestGroups:
         assert isinstance(found.summary_, type(given))
         for place, name in enumerate("ab"):
             np.testing.assert_array_equal(found.summary_[name], own[numbers, place])
-
-    def test_frames_with_a_schema(self) -> None:
-        schema = Schema.from_text("{likeset: schema, version: 1, columns: {age: {kind: numeric, bounds: [0, 100]}}}")
-        frame = pd.DataFrame({"age": np.arange(90.0), "clinic": ["north", "south", "west"] * 30})
-        found = Summarizer(9, schema=schema, offers="uniform").fit(frame[60:], frame, groups=frame.clinic)
-        assert found.summary_.age.tolist() == [frame.age[row] for _, row in found.indices_]
-        assert found.summary_.owner.tolist() == [frame.clinic[row] for _, row in found.indices_]
 
     @pytest.mark.parametrize(
         ("argument", "changes"),
@@ -110,18 +101,13 @@ def test_very_many_whole_numbers_as_labels_are_announced() -> None:
     assert not [notice for notice in ignored.warnings_ if notice.kind == "labels-are-classes"]
 
 
-def with_nan() -> dict[str, NDArray[np.float64]]:
-    spoiled = OWNERS["south"].copy()
-    spoiled[17, 2] = np.nan
-    return {**OWNERS, "south": spoiled}
-
-
+HOLED = np.array([*rows(2, 17), [0.0, 0.0, np.nan]])
 BAD_DATA: list[tuple[str, dict[str, Any]]] = [
     (r"owners", {"owners": {}}),
     (r"owners", {"owners": list(OWNERS.values())}),
     (r"owners", {"owners": None}),
     (r"owners\['south'\].*2 columns where target has 3", {"owners": {**OWNERS, "south": rows(2, 9)[:, :2]}}),
-    (r"owners\['south'\].*NaN in row 17, column 2", {"owners": with_nan()}),
+    (r"owners\['south'\].*NaN in row 17, column 2", {"owners": {**OWNERS, "south": HOLED}}),
     (r"owners\['south'\].*no rows", {"owners": {**OWNERS, "south": rows(2, 9)[:0]}}),
     (r"owners\['south'\].*text", {"owners": {"south": [["a", "b", "c"]]}}),
     (r"owners", {"owners": {"a b": rows(1, 9), "a_b": rows(2, 9)}}),

@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 
 from likeset import Interactive, Summarizer
-from likeset.errors import (
-    BudgetExceeded,
-    DifferentRequest,
-    InvalidArgument,
-    OtherRelation,
-    UnprovenPart,
-)
+from likeset.errors import BudgetExceeded, DifferentRequest, InvalidArgument, OtherRelation, UnprovenPart
 from likeset.ledger.budget import Limit
 from likeset.ledger.ledger import Ledger
 from likeset.privacy import accounting
@@ -35,31 +29,6 @@ from summarizer_world import (
 
 
 class TestLedger:
-    def test_the_targets_budget_is_one_over_all_runs(self, tmp_path: Path) -> None:
-        """Other owners, whose budgets are fresh: the target's is what is spent."""
-        path = tmp_path / "ledger.sqlite"
-        Summarizer(4, release_gamma=0.1, ledger=path, run="first").fit(TARGET, OWNERS)
-        others = {f"new {name}": table for name, table in OWNERS.items()}
-        with Ledger(path, read_only=True) as ledger:
-            before = ledger.head()
-        with pytest.raises(BudgetExceeded, match="any owners see consumer"):
-            Summarizer(4, release_gamma=0.1, ledger=path, run="second").fit(TARGET, others)
-        with Ledger(path, read_only=True) as ledger:
-            assert (ledger.head(), ledger.messages(run="second")) == (before, ()), "refused before anything is spent"
-        assert account(path, TARGET_VIEW).epsilon == pytest.approx(1.0, rel=1e-5)
-        uniform = Summarizer(4, offers="uniform", ledger=path, run="third").fit(TARGET, others)
-        assert len(uniform.indices_) == 4
-
-    def test_an_owner_without_rows_left_abstains_and_the_run_goes_on(self, tmp_path: Path) -> None:
-        path = tmp_path / "ledger.sqlite"
-        first = {"south": OWNERS["south"]}
-        Summarizer(4, offers="uniform", ledger=path, run="first").fit(TARGET, first)
-        found = Summarizer(4, offers="uniform", ledger=path, run="second").fit(TARGET, OWNERS)
-        assert {owner for owner, _ in found.indices_} <= {"north clinic", "west/2"}
-        assert {one.owner for one in found.warnings_} == {"south"}
-        assert "south did not take part" in map(str, found.warnings_)
-        assert any("budget exceeded" in one.text for one in found.warnings_)
-
     @pytest.mark.parametrize(
         "settings",
         [
@@ -139,7 +108,6 @@ class TestReleaseWidth:
 
     @staticmethod
     def check_guarantee(found: Summarizer, path: Path) -> None:
-        """What is stated is what the ledger counted, and no more than was asked for."""
         stated, spent = guarantee_of(found, TARGET_VIEW), account(path, TARGET_VIEW).epsilon
         assert spent is not None
         assert spent == pytest.approx(stated.epsilon, rel=1e-4)
@@ -177,15 +145,6 @@ class TestReleaseWidth:
 
 
 class TestOtherProtocols:
-    def test_interactive_is_proven_by_default(self) -> None:
-        found = Summarizer(5, protocol="interactive", release_gamma=0.1).fit(TARGET, OWNERS, LABELS)
-        np.testing.assert_array_equal(found.summary_, [OWNERS[owner][row] for owner, row in found.indices_])
-        assert labels_of(found) == [LABELS[owner][row] for owner, row in found.indices_]
-        assert guarantee_of(found, TARGET_VIEW).basis is Basis.PROVEN
-        assert guarantee_of(found, View.owners("south")).epsilon == 0.0
-        assert found.rows_seen_ == 15
-        assert found.history_[-1].squared_mmd == pytest.approx(found.in_sample_squared_mmd_, abs=1e-6)
-
     def test_the_papers_settings_have_one_name(self) -> None:
         published = Interactive.as_published(seed_rows=np.zeros((3, 3)), accept_unproven=PAPER_PARTS)
         five = {f"owner {place}": rows(place, 40) for place in range(5)}

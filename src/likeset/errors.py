@@ -270,18 +270,6 @@ class LetterRefused(ProtocolError, ValueError):
         self.reason = reason
 
 
-class OfferRefused(ProtocolError, ValueError):
-    """An owner's message to a compute party does not match its signed list: the offer counts as absent.
-
-    Attributes:
-        reason: a word of ``likeset.trust.shares.OfferFault``; never content of the offer.
-    """
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"offer refused: {reason}")
-        self.reason = reason
-
-
 class HomeRestored(ProtocolError):
     """This home signed a letter that its database does not contain; it answers and charges nothing more."""
 

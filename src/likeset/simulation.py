@@ -4,9 +4,9 @@ A market has owners with different distributions, a small target, and a held-out
 it with access to every row, with access to none, or by a protocol with simulated noise.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,13 @@ from likeset.ledger.budget import Charge, Request
 from likeset.privacy.accounting import Basis, Guarantee
 from likeset.privacy.events import Release, View
 from likeset.privacy.noise import SimulatedNoise
-from likeset.protocol.draft import Draft, Facts
 from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.prices import planned_views
 from likeset.protocol.sealed import Consumer, Curator
 from likeset.protocol.split import OWNERS, make_curator
 from likeset.protocol.terms import PRESETS, RELEASE_SCALE, RunSettings, Terms
+from likeset.run.draft import Draft
+from likeset.run.job import Inputs, Target
 from likeset.tables.scan import MemoryScan
 from likeset.transports.local import ChargedParty, run_local
 
@@ -243,22 +244,18 @@ def _terms(task: Task, settings: Mapping[str, Any]) -> tuple[Terms, bool | None]
     usual = {"size": task.size, "delta": DELTA, "auction": "everyone", "offers": "tilted", "offer_factor": offer_factor}
     wanted = RunSettings(**{**usual, **settings})
     starts_from_rows = wanted.summary_release != "none" and market.public is not None
-    facts = Facts(
+    inputs = Inputs(
+        target=Target("study", market.target),
+        owners=tuple(f"owner-{number}" for number in range(len(market.owners))),
+        public_rows=None,
+        seed_rows=market.public if starts_from_rows else None,
         run="study",
         consumer=_CONSUMER,
         purpose="study",
-        target_size=len(market.target),
-        columns=market.target.shape[1],
-        column_names=(),
-        schema_digest="",
-        record_bytes=0,
-        owners=tuple(f"owner-{number}" for number in range(len(market.owners))),
         rows_per_unit=1,
-        id_column="",
-        seed_rows=market.public if starts_from_rows else None,
-        version=version("likeset"),
+        largest_squared_norm=math.inf,  # unknown, and not asked for here
     )
-    draft = Draft(wanted, facts)
+    draft = Draft(wanted, inputs)
     asked = wanted.protocol == "sealed" and wanted.offers == "tilted"
     pays = draft.offers == "tilted" if asked else None
     # A study must see tilted offers where they do not pay, too: what the draft would fall back to is overruled.

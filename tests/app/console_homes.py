@@ -30,7 +30,6 @@ COLUMNS = POLICY["columns"]
 
 
 def waited(so: Callable[[], bool]) -> None:
-    """Until something is so."""
     end = time.monotonic() + PATIENCE
     while not so():
         assert time.monotonic() < end, "waited in vain"
@@ -55,11 +54,9 @@ class Homes(Market):
 
     @property
     def steward(self) -> Path:
-        """The home whose console is looked at."""
         return self.place / "st-mary"
 
     def card_of(self, party: str) -> tuple[Path, str]:
-        """The file of somebody's card, and its fingerprint, as read out by telephone."""
         with Home(self.place / party) as home:
             return home.card_file, home.card.fingerprint
 
@@ -76,7 +73,6 @@ class Homes(Market):
         self.turn(CONSUMER, "curator", "a")
 
     def is_done(self, run: Run) -> bool:
-        """Whether the consumer has its summary."""
         return self.consumer.progress(run).done
 
 

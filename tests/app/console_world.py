@@ -16,7 +16,6 @@ from likeset.homes.owner import Owner
 
 ADDRESS = "http://127.0.0.1:8000"
 COOKIE = "likeset_console_8000"
-BOUNDARY = "a-boundary-of-a-test"
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,6 @@ class Answer:
 
     @property
     def words(self) -> str:
-        """What a person reads: without tags."""
         return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", self.text)))
 
     def header(self, name: str) -> str:
@@ -53,16 +51,9 @@ class Browser:
         return self.request("GET", path, headers=headers)
 
     def post(
-        self,
-        path: str,
-        fields: Mapping[str, str] | None = None,
-        *,
-        files: Mapping[str, bytes] | None = None,
-        headers: Mapping[str, str | None] | None = None,
+        self, path: str, fields: Mapping[str, str] | None = None, *, headers: Mapping[str, str | None] | None = None
     ) -> Answer:
         body, kind = urlencode(fields or {}).encode(), "application/x-www-form-urlencoded"
-        if files:
-            body, kind = _multipart(fields or {}, files), f"multipart/form-data; boundary={BOUNDARY}"
         return self.request("POST", path, body, {"origin": ADDRESS, "content-type": kind, **(headers or {})})
 
     def form(self, choice: str, **more: str) -> dict[str, str]:
@@ -72,7 +63,6 @@ class Browser:
         return {"run": "run-1", "choice": choice, "by": "Ada", **hidden, **more}
 
     def decide(self, choice: str, **more: str) -> Answer:
-        """Both looks at the decision."""
         form = self.form(choice, **more)
         look = self.post("/decide", form)
         assert (look.status, look.field("sure")) == (200, "yes"), look.words
@@ -124,17 +114,6 @@ async def _asked(app: ASGIApp, method: str, path: str, headers: list[tuple[bytes
     await app(scope, receive, send)
     told = [(name.decode(), value.decode()) for name, value in sent[0]["headers"]]
     return Answer(sent[0]["status"], told, b"".join(message.get("body", b"") for message in sent[1:]))
-
-
-def _multipart(fields: Mapping[str, str], files: Mapping[str, bytes]) -> bytes:
-    parts = [
-        f'--{BOUNDARY}\r\ncontent-disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
-        for name, value in fields.items()
-    ]
-    for name, content in files.items():
-        head = f'--{BOUNDARY}\r\ncontent-disposition: form-data; name="{name}"; filename="../../{name}"\r\n\r\n'
-        parts.append(head.encode() + content + b"\r\n")
-    return b"".join([*parts, f"--{BOUNDARY}--\r\n".encode()])
 
 
 def signed_in_at(app: ASGIApp, site: Site) -> Browser:

@@ -65,12 +65,7 @@ def sample_result(
         "protocol": "sealed",
         "size": size,
         "rows_selected": size,
-        "distance": {
-            "squared_mmd": 0.00419,
-            "low": 0.00322,
-            "high": 0.00501,
-            "curve": curve.tolist(),
-        },
+        "distance": {"squared_mmd": 0.00419, "low": 0.00322, "high": 0.00501, "curve": curve.tolist()},
         "in_sample_squared_mmd": 0.00298,
         "gamma": 0.1043,
         "labels": {"weight": 0.0, "skill": 0.0},
@@ -144,17 +139,14 @@ def sample_result(
 
 
 def line(name: str, squared_mmd: float, meaning: str, *, kind: str = "study") -> dict[str, Any]:
-    """One line of a comparison."""
     return {"kind": kind, "name": name, "squared_mmd": squared_mmd, "meaning": meaning, "scores": {}}
 
 
 def warning(text: str) -> dict[str, Any]:
-    """What the user should know."""
     return {"kind": "canary-kind", "owner": None, "text": text}
 
 
 def guarantee(observer: str, protects: str, epsilon: float | None, basis: str, note: str) -> dict[str, Any]:
-    """One view's."""
     return {
         "observer": observer,
         "protects": protects,

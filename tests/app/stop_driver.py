@@ -13,7 +13,6 @@ import pytest
 
 
 def interrupt() -> None:
-    """Ctrl-C."""
     os.kill(os.getpid(), signal.SIGINT)
 
 

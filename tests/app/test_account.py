@@ -7,17 +7,7 @@ from typing import Any
 import pytest
 from typed import document, mistake
 
-from likeset.privacy.events import (
-    ROW,
-    VERSION,
-    Event,
-    Gaussian,
-    NoRelease,
-    Norm,
-    Relation,
-    RowSum,
-    as_json,
-)
+from likeset.privacy.events import ROW, VERSION, Event, Gaussian, NoRelease, Norm, Relation, RowSum, as_json
 
 
 def _gaussian(relation: Relation) -> Gaussian:

@@ -55,21 +55,5 @@ def test_the_exit_code_is_one_if_a_claim_is_refuted_or_a_broken_mechanism_missed
     ended, out, progress = invoke(monkeypatch, broken, trials)
     assert (ended, len(progress.splitlines())) == (code, len(trials))
     assert all(verdict in out for verdict in verdicts)
-    _, out, _ = invoke(monkeypatch, [*broken, "--json"], trials)
-    assert [row["verdict"] for row in json.loads(out)] == verdicts
-
-
-def test_json_is_one_document_with_every_figure(monkeypatch: pytest.MonkeyPatch) -> None:
-    code, out, _ = invoke(monkeypatch, ["--json", "--samples", "2000"], [HONEST, LYING])
-    assert code == 1
-    honest, lying = json.loads(out)
-    assert honest["mechanism"] == "honest"
-    assert honest["noise"] == "simulated"
-    assert (honest["claimed"], honest["delta"], honest["samples"]) == (1.0, 0.05, 2000)
-    assert honest["verdict"] == "holds"
-    assert lying["verdict"] == "VIOLATED"
-    assert lying["lower_bound"] > 1 > honest["lower_bound"]
-    assert lying["error"] == 1e-9
-    assert honest["relation"] == "replace-one"
-    assert 1 < honest["found_from_epsilon"] < 3
-    assert 0.05 < honest["found_from_leak"] < 0.5
+    _, out, _ = invoke(monkeypatch, [*broken, "--json", "--samples", "3000"], trials)
+    assert [(row["verdict"], row["samples"]) for row in json.loads(out)] == [(verdict, 3000) for verdict in verdicts]

@@ -13,18 +13,9 @@ from likeset.app.cli import card as card_commands
 from likeset.homes.home import Home, make_home
 from likeset.trust.cards import SECRET_FILE
 
-OTHER_LETTER = {"A": "B"}
-
-
-def changed(letter: str) -> str:
-    """Another letter of a fingerprint, and of base 64."""
-    return OTHER_LETTER.get(letter, "A")
-
 
 @dataclass(frozen=True)
 class World:
-    """An owner, a consumer and a curator, and what they type."""
-
     place: Path
     node: Home
     clinic: Home
@@ -125,7 +116,7 @@ def test_a_person_at_a_terminal_compares(world: World, monkeypatch: pytest.Monke
         assert "nothing was pinned" in said
     world.run(*words, code=1, answers="")  # Ctrl-D
     assert world.node.pins.all() == ()
-    wrong = changed(own[0]) + own[1:]
+    wrong = ("B" if own[0] == "A" else "A") + own[1:]
     said = world.run(*words, answers=f"{wrong}\n{own.lower()}\n").output
     assert "groups differ: 1" in said
     assert [pin.card for pin in world.node.pins.all()] == [world.clinic.card]

@@ -47,21 +47,6 @@ def world(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def suspected(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """The notices of a plan or a result that are about columns that may identify people."""
-    return [notice for notice in document["warnings"] if notice["kind"] == "suspected-identifier"]
-
-
-def dead(document: dict[str, Any]) -> list[str]:
-    """The columns that hardly count, by the notices of a plan or a result."""
-    return [
-        column
-        for notice in document["warnings"]
-        if notice["kind"] == "columns-hardly-count"
-        for column in notice["columns"]
-    ]
-
-
 def drafted(world: Path, *more: object) -> Any:
     """A draft from all files, into ``schema.yaml``: at most two rows of a patient, as they show."""
     files = [world / f"{name}.csv" for name in ("target", *OWNERS)]
@@ -92,8 +77,10 @@ def test_what_is_included_by_name_or_hardly_counts_is_warned_of_at_every_step(wo
     assert columns(checked["suspected_identifiers"]) == wanted
     assert [column["column"] for column in checked["dead_columns"]] == ["time_in_hospital"]
     for result in (document("plan", *job(world)), document("match", *job(world), "--out", world / "out")):
-        assert columns(suspected(result)) == wanted
-        assert dead(result) == ["time_in_hospital"]
+        notices = result["warnings"]
+        assert columns([one for one in notices if one["kind"] == "suspected-identifier"]) == wanted
+        (dead,) = [one["columns"] for one in notices if one["kind"] == "columns-hardly-count"]
+        assert dead == ["time_in_hospital"]
     shown = run("plan", *job(world)).stdout
     assert "note: column 'encounter_id' may identify people" in shown
     assert "in the target, 'time_in_hospital' hardly count" in shown

@@ -18,7 +18,6 @@ PAGE = ROOT / "docs/cli.md"
 
 
 def ended(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """The exit code of the whole program."""
     monkeypatch.setattr(sys, "argv", ["likeset", *arguments])
     with pytest.raises(SystemExit) as exit_:
         cli.main()
@@ -86,12 +85,7 @@ main()
 
 def test_the_list_of_commands_says_what_each_says_itself() -> None:
     """It is shown without importing them."""
+    assert CliRunner().invoke(cli.app, ["--version"]).stdout.strip() == f"likeset {likeset.__version__}"
     for name, command in cli.whole_program().commands.items():
         words = " ".join((command.help or "").partition("\n\n")[0].split())
         assert words == cli.COMMANDS[name][1]
-
-
-def test_the_program_tells_its_version_and_a_job_file_is_optional_once() -> None:
-    told = CliRunner().invoke(cli.app, ["--version"])
-    assert (told.exit_code, told.stdout.strip()) == (0, f"likeset {likeset.__version__}")
-    assert "[[" not in CliRunner().invoke(cli.app, ["plan", "--help"]).stdout

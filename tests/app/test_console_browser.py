@@ -64,7 +64,6 @@ def folder(tmp_path: Path) -> Path:
 
 @contextmanager
 def visited(chromium: Browser, folder: Path, **how: Any) -> Iterator[tuple[Page, RunningConsole]]:
-    """Somebody who is signed in, at the inbox."""
     with home_console(folder, Listen()) as running, chromium.new_context(**how) as context:
         page = context.new_page()
         page.goto(running.link)

@@ -8,17 +8,7 @@ from typing import Any
 
 import pytest
 from console_world import ADDRESS, Answer, Browser, signed_in, signed_in_at
-from home_world import (
-    CANARY,
-    SCHEMA_OF_ALL,
-    answer,
-    invite,
-    logged,
-    make_owner,
-    pin,
-    secret_of,
-    terms,
-)
+from home_world import CANARY, SCHEMA_OF_ALL, answer, invite, logged, make_owner, pin, secret_of, terms
 from typed import document
 
 from likeset.app.console import owner
@@ -63,16 +53,11 @@ def answer_elsewhere(node: Owner) -> None:
 
 
 def said(node: Owner, *words: str) -> Any:
-    """What the command line says of the same home."""
     return document(*words, home=node.home.folder)
 
 
 def head(node: Owner) -> int:
     return node.ledger.head().number
-
-
-def runs_of(node: Owner) -> set[str]:
-    return {run.name for run in node.mail.runs()}
 
 
 def numbers_in_tables(page: Answer) -> list[float]:
@@ -86,10 +71,7 @@ def shown_time(moment: str) -> str:
 
 @pytest.mark.parametrize(
     ("roles", "title", "menu"),
-    [
-        (("consumer", "curator"), "Your runs", ["Runs", "Check"]),
-        (("witness",), "Check everything", ["Check"]),
-    ],
+    [(("consumer", "curator"), "Your runs", ["Runs", "Check"]), (("witness",), "Check everything", ["Check"])],
 )
 def test_a_home_without_rows_has_the_pages_of_its_roles(
     tmp_path: Path, roles: tuple[Role, ...], title: str, menu: list[str]

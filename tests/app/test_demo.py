@@ -45,10 +45,6 @@ def test_the_run_is_private_and_real(result: dict[str, Any], folder: Path) -> No
     assert sum(account.rows for account in spent.values()) >= result["rows_seen"]
 
 
-def _lines(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {line["name"]: line for line in result["comparison"]["lines"]}
-
-
 def test_it_is_far_better_than_chance_and_as_good_as_who_sees_everything(result: dict[str, Any]) -> None:
     """Owners hold ten digits, the target two: four of five rows of a uniform sample are of a wrong kind.
 
@@ -56,7 +52,7 @@ def test_it_is_far_better_than_chance_and_as_good_as_who_sees_everything(result:
     uniform 0.079), and 86.5 of 100 rows come from the right owner, with a standard deviation of 0.8. Whatever the
     release is, half of each owner's rows are offered and the curator selects exactly.
     """
-    lines = _lines(result)
+    lines = {line["name"]: line for line in result["comparison"]["lines"]}
     assert {"uniform sampling", "the paper's protocol", "exact greedy, not private"} <= set(lines)
     mine = lines["this summary"]
     assert lines["uniform sampling"]["squared_mmd"] > 5 * mine["squared_mmd"]

@@ -15,7 +15,6 @@ MORE = ("--noise", "simulated", "--seed", "3")
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    """A finished job, and a test file."""
     made = World.make(tmp_path_factory.mktemp("market"))
     write(made.folder / "test.csv", rows(40, seed=9, age=60.0, whose="test"))
     assert call("match", made.options(), *MORE) == 0

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from between_world import JOB
 from home_world import POLICY, SCHEMA, rows_text
 from typed import run
 
@@ -25,7 +26,6 @@ def umask(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def check_private(folder: Path, *, least: int) -> None:
-    """Every file and directory below a folder, and the folder itself."""
     found = [folder, *folder.rglob("*")]
     assert sum(path.is_file() for path in found) >= least
     odd = {str(path): oct(path.stat().st_mode & 0o777) for path in found if path.stat().st_mode & 0o077}
@@ -48,16 +48,13 @@ def test_results_of_a_job(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("umask")
 def test_all_that_parties_of_a_run_keep(tmp_path: Path) -> None:
-    """From empty directories to rows that left, by commands."""
     given, made, box = tmp_path / "given", tmp_path / "made", tmp_path / "mailbox"
     for folder in (given, box):
         folder.mkdir()
     made.mkdir(mode=0o700)
     (given / "schema.yaml").write_text(SCHEMA)
     (given / "target.csv").write_text(rows_text(7, count=30))
-    job = {"likeset": "job", "version": 1, "run": "run-1", "schema": "schema.yaml", "target": "target.csv", "size": 6}
-    job |= {"owners": {name: f"network:{name}" for name in OWNERS}, "epsilon": 8.0, "offer_factor": 4.0}
-    documents.write(given / "job.yaml", job | {"consumer": "clinic", "purpose": "Research on sepsis"})
+    documents.write(given / "job.yaml", JOB | {"consumer": "clinic"})
     roles = {"clinic": "consumer", "hub": "curator", "a": "owner", "b": "owner"}
     for name, role in roles.items():
         run("init", made / name, "--name", name, "--role", role, "--mailbox", box.as_uri())

@@ -30,7 +30,6 @@ def check(shown: str) -> str:
 
 
 def said(*words: object, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
-    """What a user reads: output and complaints of ``main``."""
     monkeypatch.setattr(sys, "argv", ["likeset", *map(str, words)])
     monkeypatch.setenv("COLUMNS", "3000")
     with contextlib.suppress(SystemExit):
@@ -41,7 +40,6 @@ def said(*words: object, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
 
 
 def hostile(field: str) -> str:
-    """Terms with hostile words in a field, as a stranger would send them."""
     document = json.loads(terms(expires="2099-01-01").to_json())
     value = document[field]
     document[field] = [*value, HOSTILE] if isinstance(value, list) else HOSTILE

@@ -20,7 +20,6 @@ CHARGES = ["consumer/target-release", "consumer/width", "north/offer", "south/of
 
 @pytest.fixture(autouse=True)
 def plain_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures take time, and are tested elsewhere."""
     monkeypatch.setattr("likeset.app.cli.match.render", lambda result, _: f"<p>{result['in_sample_squared_mmd']}</p>")
 
 
@@ -36,7 +35,6 @@ def options(world: World, out: Path, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def undisturbed(world: World) -> Path:
-    """What comes of it if nobody interrupts."""
     out = world.folder / "undisturbed"
     assert job_world.call("match", options(world, out)) == 0
     return out
@@ -60,7 +58,7 @@ BEFORE = [
     ("before the ledger is made", "likeset.run.job.SteadyLedger", 1),
     ("after the ledger was made", "likeset.run.plan.check_rows_left", 1),
     ("before an account is opened", "likeset.run.plan.open_accounts", 1),
-    ("before the budget is looked at", "likeset.run.plan.Plan.quote", 1),
+    ("before the budget is looked at", "likeset.run.plan.Plan.check_affordable", 1),
     ("before the secrets are stored", "likeset.run.job.RunSecrets.load_or_store", 1),
     ("after the secrets were kept", "likeset.run.plan.Plan._release_gamma", 1),
 ]
@@ -185,7 +183,6 @@ def test_a_crash_between_charge_and_draw_loses_budget_and_says_so(
 
 
 def stopped_run(world: World, out: Path) -> Path:
-    """A run that was interrupted when all was paid."""
     with pytest.MonkeyPatch.context() as patched:
         stop_at(patched, "likeset.run.runs.counted_budget", 1, stop_driver.interrupt)
         assert job_world.call("match", options(world, out)) == 130

@@ -1,11 +1,10 @@
 """``likeset invite`` and ``likeset join`` as people type them."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from home_world import signed_terms, terms
+from typed import document as run
 from typed import mistake
 from typer.testing import CliRunner
 
@@ -29,12 +28,6 @@ columns: [age, sick]
 per_run: {rows: 20}
 total: {rows: 50}
 """
-
-
-def run(*arguments: str, code: int = 0) -> Any:
-    result = CliRunner().invoke(app, [*arguments, "--json"])
-    assert result.exit_code == code, (result.output, result.exception)
-    return json.loads(result.stdout) if code in (0, 1) else result.exception
 
 
 @pytest.fixture

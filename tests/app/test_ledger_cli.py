@@ -37,15 +37,6 @@ def path(tmp_path: Path) -> Path:
 run, document = partial(typed.run, "ledger"), partial(typed.document, "ledger")
 
 
-def test_show_has_the_figures_of_every_account(path: Path) -> None:
-    shown = run("show", path).stdout
-    assert "any owners see target" in shown
-    assert "40 / 40" in shown
-    assert "none: paper-auction" in shown
-    assert "unanswered" in shown
-    assert "rows [red]shown[/]" in shown  # never interpreted
-
-
 def test_show_as_json_has_the_same_figures(path: Path) -> None:
     shown = document("show", path)
     target, curator = shown["accounts"]

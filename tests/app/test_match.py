@@ -31,7 +31,6 @@ def run(command: str, options: dict[str, Any], *more: object) -> Result:
 
 
 def refused(command: str, options: dict[str, Any]) -> str:
-    """What is printed, and the words of the error that ``main`` prints."""
     result = typed.run(*arguments(command, options), code=1)
     return f"{result.output}{result.exception}{getattr(result.exception, '__notes__', '')}"
 
@@ -50,7 +49,6 @@ def declare(world: World, old: str, new: str) -> None:
 
 
 def test_what_is_there_stays(world: World) -> None:
-    """Neither a finished job nor one that was interrupted is overwritten; the message says what to do."""
     world.out.mkdir()
     (world.out / "mine").write_text("precious", encoding="utf-8")
     assert "is there already; nothing is overwritten: name another directory" in refused("match", world.options())

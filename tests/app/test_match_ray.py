@@ -33,8 +33,6 @@ _SECONDS = 1200.0  # until something must have happened, however busy the machin
 
 @dataclass(frozen=True)
 class Ended:
-    """A program that ended, and what was left of it."""
-
     code: int
     said: str
     left: list[int]
@@ -68,7 +66,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 @pytest.fixture(scope="module")
 def local(world: World) -> Path:
-    """What comes of it without Ray."""
     out = world.folder / "local"
     assert job_world.call("match", options(world, out)) == 0
     return out
@@ -104,7 +101,6 @@ def match(
 
 
 def end(session: int) -> None:
-    """Whatever is left of a session that a test started."""
     for process in processes(session):
         try:
             os.kill(process, signal.SIGKILL)

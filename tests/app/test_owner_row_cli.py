@@ -5,16 +5,7 @@ from pathlib import Path
 
 import pytest
 import typed
-from home_world import (
-    CANARY,
-    SCHEMA,
-    SCHEMA_OF_ALL,
-    answered,
-    invite,
-    make_owner,
-    rows_text,
-    terms,
-)
+from home_world import CANARY, SCHEMA, SCHEMA_OF_ALL, answered, invite, make_owner, rows_text, terms
 
 from likeset.homes.owner import open_owner
 from likeset.homes.review import rows_that_left

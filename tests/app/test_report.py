@@ -16,7 +16,6 @@ HOSTILE = '<script>alert("x")</script>$\\frac{&\'--> id="figure_1" \x1b[31m\u202
 
 
 def text_of(table: Table, head: str) -> list[str]:
-    """One column of a table."""
     cells = [row[list(table.heads).index(head)] for row in table.rows]
     return [cell.text if isinstance(cell, Cell) else cell for cell in cells]
 
@@ -27,7 +26,6 @@ def svg(image: Image | None) -> str:
 
 
 def drawn(marginal: dict[str, Any]) -> str:
-    """The text in a drawing of a column."""
     return " ".join(re.findall(r">([^<>]+)</text>", svg(draw_marginal(marginal))))
 
 

@@ -19,9 +19,7 @@ def _plain_screen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "labels",
-    [{"weight": 0.3, "skill": 0.42}, {"weight": 0.0, "skill": 0.0}],
-    ids=["labels matched", "no labels"],
+    "labels", [{"weight": 0.3, "skill": 0.42}, {"weight": 0.0, "skill": 0.0}], ids=["labels matched", "no labels"]
 )
 def test_a_result(labels: Any, snapshot: SnapshotAssertion) -> None:
     with stdout.capture() as captured:

@@ -33,9 +33,6 @@ class World:
         self.mailbox, self.home = folder / "mailbox", folder / CONSUMER
         self.job = self.market.write_job()
 
-    def write_job(self, **changes: Any) -> Path:
-        return self.market.write_job(**changes)
-
     def call(self, *words: object, code: int = 0) -> str:
         result = CliRunner().invoke(app, [str(word) for word in words])
         if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -58,7 +55,6 @@ class World:
             self.sync(name)
 
     def held(self, job: Path) -> Any:
-        """Started, and carried to its end."""
         told = self.say("start", job)
         self.market.hold(self.market.consumer.run(told["run"]))
         return told
@@ -72,7 +68,6 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def _terms(invited: dict[str, Any]) -> Terms:
-    """What the file says that is given to owners."""
     return Invitation.read(Path(invited["invitation"]).read_bytes()).terms
 
 
@@ -100,7 +95,7 @@ def test_every_screen_shows_one_price_and_one_share(world: World) -> None:
 
 
 def test_of_an_owner_that_withdrew_every_screen_says_that_it_sent_nothing_and_is_owed_nothing(world: World) -> None:
-    world.say("start", world.write_job(price_per_row=2.5, currency="EUR"))
+    world.say("start", world.market.write_job(price_per_row=2.5, currency="EUR"))
     world.all_look()
     world.sync(CONSUMER)  # writes the first letters
     world.market.owner("b").withdraw("run-1", by="Ada")
@@ -119,7 +114,7 @@ def test_of_an_owner_that_withdrew_every_screen_says_that_it_sent_nothing_and_is
 
 def test_the_plan_reads_the_ledger_that_a_start_charges(world: World) -> None:
     world.held(world.job)
-    at_home = ("run", "plan", world.write_job(run="run-2"), "--home", world.home, "--json")
+    at_home = ("run", "plan", world.market.write_job(run="run-2"), "--home", world.home, "--json")
     with pytest.raises(BudgetExceeded, match="8 of 8 already spent"):
         world.call(*at_home)
     world.call("ledger", "limit", world.home / "home.sqlite", "--of", CONSUMER, "--epsilon", "20")
@@ -140,18 +135,15 @@ def test_offers_that_a_curator_would_not_take_are_said_by_the_plan(
     assert note["kind"] == "large-offer"
     assert "lower size or offer_factor" in note["text"]
     assert "lower size or offer_factor" in " ".join(world.shown("plan", job).split())
-    many = world.write_job(protocol="interactive", size=40)
+    many = world.market.write_job(protocol="interactive", size=40)
     assert [note["kind"] for note in world.say("plan", many)["between_organisations"]] == ["rounds-are-syncs"]
 
 
-@pytest.mark.parametrize("command", ["watch", "cancel", "report"])
-def test_a_run_that_nobody_knows_is_named(world: World, command: str) -> None:
-    with pytest.raises(InvalidArgument, match="is not known here"):
-        world.say(command, "other")
-
-
-def test_a_run_that_was_not_started_cannot_be_followed(world: World) -> None:
-    world.say("invite", world.write_job())
+def test_a_run_that_nobody_knows_or_that_was_not_started_cannot_be_followed(world: World) -> None:
+    for command in ("watch", "cancel", "report"):
+        with pytest.raises(InvalidArgument, match="is not known here"):
+            world.say(command, "other")
+    world.say("invite", world.market.write_job())
     for command in ("watch", "cancel"):
         with pytest.raises(InvalidArgument, match="was not started yet"):
             world.say(command, "run-1")

@@ -6,12 +6,7 @@ import pytest
 from typed import document, mistake
 
 from likeset.errors import InvalidArgument
-from likeset.split.host import (
-    locked_versions,
-    make_environment,
-    program_digest,
-    worker_python,
-)
+from likeset.split.host import locked_versions, make_environment, program_digest, worker_python
 
 BESIDE = Path(__file__).parents[2] / ".venv-split"
 

@@ -19,7 +19,6 @@ def run(*words: object, code: int = 0, home: Path | None = None, answers: str | 
 
 
 def document(*words: object, code: int = 0, home: Path | None = None) -> Any:
-    """What a command says with ``--json``."""
     return json.loads(run(*words, "--json", code=code, home=home).stdout)
 
 

@@ -25,10 +25,8 @@ def test_every_claim_of_it_is_refuted(build: Callable[[int], Trial]) -> None:
         assert verdict.violated, verdict
 
 
-def test_the_set_is_complete() -> None:
-    trials = broken_trials(PINNED)
-    assert len(trials) == len(BROKEN) == 15
-    assert len({trial.mechanism for trial in trials}) == len(trials)
+def test_all_are_tried() -> None:
+    assert len({trial.mechanism for trial in broken_trials(PINNED)}) == len(BROKEN)
 
 
 def test_a_raw_value_of_one_answer_in_500_is_missed_as_the_page_says() -> None:

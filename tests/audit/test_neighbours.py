@@ -48,11 +48,7 @@ def heard(threshold: ThresholdPlan, bids: Bids, hears: list[int]) -> dict[tuple[
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize(
     ("build", "observer"),
-    [
-        (neighbours.owner_is_overtaken, 0),
-        (neighbours.tie_is_lost, OWNERS - 1),
-        (neighbours.absent_owner_appears, 0),
-    ],
+    [(neighbours.owner_is_overtaken, 0), (neighbours.tie_is_lost, OWNERS - 1), (neighbours.absent_owner_appears, 0)],
 )
 def test_one_owner_at_the_offset_loses_the_whole_claim(build: object, observer: int, epsilon: float) -> None:
     """At rank = offset the bit is randomised response: asked with e^epsilon/(1 + e^epsilon), or not."""
@@ -149,9 +145,5 @@ def test_no_value_is_served_twice_whatever_the_sizes() -> None:
 
 def test_laws_and_scales_do_not_share_a_block() -> None:
     noise = PrefetchedNoise(Counting())
-    blocks = [
-        noise.discrete_laplace(1.0, 10),
-        noise.discrete_laplace(2.0, 10),
-        noise.discrete_gaussian(1.0, 10),
-    ]
+    blocks = [noise.discrete_laplace(1.0, 10), noise.discrete_laplace(2.0, 10), noise.discrete_gaussian(1.0, 10)]
     assert len(set(np.concatenate(blocks).tolist())) == 30

@@ -17,42 +17,29 @@ from likeset.audit.auditor import ERROR, Trial, power, run_trial
 from likeset.audit.sound_trials import sound_trials
 from likeset.privacy.events import ROW, PairSplit, Relation, RowSum, SelectionSum
 
-Summed = RowSum | SelectionSum
-_RIGHT: Callable[[Summed], float] = vars(RowSum)["sensitivity"].fget  # asked of a RowSum it would be the mutant
+NOISE = ("discrete Laplace", "discrete Gaussian")
+SELECTED = "gaussian mean of rows selected for the summary"
+_RIGHT: Callable[[RowSum | SelectionSum], float] = vars(RowSum)[
+    "sensitivity"
+].fget  # asked of a RowSum it would be the mutant
 
 
-def rows_per_unit_ignored(quantity: Summed) -> float:
-    return _RIGHT(replace(quantity, unit=ROW))
-
-
-def removal_a_hundred_times_too_small(quantity: Summed) -> float:
-    return _RIGHT(quantity) * (0.01 if quantity.relation is Relation.ADD_OR_REMOVE else 1.0)
-
-
-def removal_priced_for_replacement(quantity: Summed) -> float:
-    return _RIGHT(replace(quantity, relation=Relation.ADD_OR_REMOVE))
-
-
-def a_thousandth(_: Summed) -> float:
-    return 1e-3
-
-
-def selection_as_plain_sum(quantity: Summed) -> float:
-    return _RIGHT(quantity)
-
-
-def pair_counted_once(quantity: PairSplit) -> float:
-    return float(quantity.unit.rows)
-
-
-MUTANTS: list[tuple[type, Callable[[Any], float], set[str]]] = [
-    (RowSum, rows_per_unit_ignored, {"discrete Laplace", "discrete Gaussian", "gaussian mean"}),
-    (RowSum, removal_a_hundred_times_too_small, {"discrete Laplace", "discrete Gaussian", "gaussian mean"}),
-    (RowSum, removal_priced_for_replacement, {"discrete Laplace", "gaussian mean"}),
-    (SelectionSum, a_thousandth, {"gaussian mean of rows selected for the summary"}),
-    (SelectionSum, selection_as_plain_sum, {"gaussian mean of rows selected for the summary"}),
-    (PairSplit, pair_counted_once, {"width choice"}),
-]
+MUTANTS: dict[str, tuple[type, Callable[[Any], float], set[str]]] = {
+    "rows per unit ignored": (RowSum, lambda sum_: _RIGHT(replace(sum_, unit=ROW)), {*NOISE, "gaussian mean"}),
+    "removal a hundred times too small": (
+        RowSum,
+        lambda sum_: _RIGHT(sum_) * (0.01 if sum_.relation is Relation.ADD_OR_REMOVE else 1.0),
+        {*NOISE, "gaussian mean"},
+    ),
+    "removal priced for replacement": (
+        RowSum,
+        lambda sum_: _RIGHT(replace(sum_, relation=Relation.ADD_OR_REMOVE)),
+        {"discrete Laplace", "gaussian mean"},
+    ),
+    "a thousandth": (SelectionSum, lambda _: 1e-3, {SELECTED}),
+    "selection as plain sum": (SelectionSum, _RIGHT, {SELECTED}),
+    "pair counted once": (PairSplit, lambda pair: float(pair.unit.rows), {"width choice"}),
+}
 
 
 def refutes(trials: list[Trial]) -> bool:
@@ -60,13 +47,9 @@ def refutes(trials: list[Trial]) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "mutant", "refuted_by"), MUTANTS, ids=lambda value: getattr(value, "__name__", ""))
-def test_a_wrong_sensitivity_is_refuted(
-    monkeypatch: pytest.MonkeyPatch,
-    kind: type,
-    mutant: Callable[[Any], float],
-    refuted_by: set[str],
-) -> None:
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_wrong_sensitivity_is_refuted(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    kind, mutant, refuted_by = MUTANTS[name]
     before = right_suite()
     monkeypatch.setattr(kind, "sensitivity", property(mutant))
     after = sound_trials(PINNED)
@@ -88,7 +71,6 @@ _SLICES = 4
 
 @cache
 def suite() -> list[Trial]:
-    """Built once; its noise goes on from trial to trial."""
     return sound_trials(SEED)
 
 

@@ -15,7 +15,6 @@ WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)  # the golden ratio, and the squ
 
 
 def philox(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Four words of one counter."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(ROUNDS):
@@ -26,7 +25,6 @@ def philox(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[in
 
 
 def word(purpose: str, seed: int, position: int) -> int:
-    """One word of a stream."""
     digest = hashlib.sha256(b"likeset/1/" + purpose.encode() + b"/" + seed.to_bytes(32, "big")).digest()
     key = int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:16], "little")
     return philox((position // 4, 0, 0, 0), key)[position % 4]
@@ -44,5 +42,4 @@ def normal(purpose: str, seed: int, position: int) -> float:
 
 
 def normals(purpose: str, seed: int, first: int, count: int) -> list[float]:
-    """Consecutive normal numbers."""
     return [normal(purpose, seed, position) for position in range(first, first + count)]

@@ -18,14 +18,12 @@ GAMMA, COLUMNS = 0.1, 4
 
 
 def of_the_kind(coins: np.random.Generator, count: int) -> Matrix:
-    """Rows of two clusters."""
     is_small = (coins.random(count) < 0.3)[:, None]
     rows = coins.normal(size=(count, COLUMNS)) * np.where(is_small, 0.5, 1.0) + np.where(is_small, 1.5, 0.0)
     return rows.astype(np.float32)
 
 
 def offers(coins: np.random.Generator, count: int) -> Matrix:
-    """Half of the kind, half elsewhere."""
     others = coins.normal(size=(count - count // 2, COLUMNS)) * 1.3 + 1.5
     return np.concatenate([of_the_kind(coins, count // 2), others.astype(np.float32)])
 
@@ -46,13 +44,6 @@ def distance_to_population(rows: Matrix, weights: NDArray[np.float64] | None) ->
     within = np.exp(-GAMMA * ((chosen[:, None] - chosen) ** 2).sum(axis=2))
     between = kernel_means(chosen, POPULATION.astype(np.float64), gamma=GAMMA)
     return float(shares @ within @ shares - 2.0 * shares @ between + kernel_of_population())
-
-
-@pytest.mark.parametrize("weights", [None, np.arange(1, 21) / 210])
-def test_the_truth_in_these_tests_is_the_distance_that_users_are_told(weights: NDArray[np.float64] | None) -> None:
-    rows = offers(np.random.default_rng(4), 20)
-    expected = squared_mmd(rows, POPULATION, gamma=GAMMA, weights=weights)
-    assert distance_to_population(rows, weights) == pytest.approx(expected, rel=1e-9)
 
 
 def coverage(

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 import naive_twins
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
-from likeset.geometry import kernels
 from likeset.geometry.kernels import squared_mmd
 
 GOLDEN = (3 - math.exp(-1) - 2 * math.exp(-4)) / 18
@@ -40,14 +39,6 @@ def test_discrepancy_agrees_with_a_double_loop(seed: int, rows: int, others: int
     assert squared_mmd(a, b, gamma=gamma) == pytest.approx(expected, abs=1e-12)
 
 
-def test_results_do_not_depend_on_the_size_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    coins = public_coins(2)
-    a, b = coins.normal(size=(41, 3)), coins.normal(size=(29, 3))
-    before = squared_mmd(a, b, gamma=0.3)
-    monkeypatch.setattr(kernels, "BLOCK_ENTRIES", 64)
-    assert squared_mmd(a, b, gamma=0.3) == pytest.approx(before, rel=1e-12)
-
-
 def test_a_set_has_no_discrepancy_to_itself_and_it_is_never_negative() -> None:
     rows = public_coins(0).normal(size=(50, 3))
     assert 0.0 <= squared_mmd(rows, rows[::-1], gamma=1.0) < 1e-15
@@ -64,23 +55,6 @@ def test_a_weight_counts_like_copies_of_its_row() -> None:
     assert squared_mmd(rows, target, gamma=0.8, weights=[0, 1, 0]) == pytest.approx(
         naive_twins.squared_mmd(rows[1:2], target, gamma=0.8), abs=1e-14
     )
-
-
-@pytest.mark.parametrize(
-    ("weights", "reason"),
-    [
-        ([0.5, 0.6], "sum to 1"),
-        ([1.5, -0.5], "negative"),
-        ([1.0], "length 2"),
-        ([0.5, math.nan], "not finite"),
-        ([[0.5, 0.5]], "one dimension"),
-        (["a", "b"], "numbers"),
-    ],
-)
-def test_weights_that_are_no_distribution_are_refused(weights: list[float], reason: str) -> None:
-    with pytest.raises(InvalidArgument, match=reason) as caught:
-        squared_mmd([[0.0], [1.0]], [[0.0]], gamma=1.0, weights=weights)
-    assert caught.value.argument == "weights"
 
 
 def test_numbers_whose_distances_overflow_are_refused_rather_than_called_a_perfect_match() -> None:

@@ -83,13 +83,6 @@ def test_gains_and_objectives_are_those_of_the_rows(
     assert_true_of_itself(found, pool, target, gamma=0.5, tolerance=tolerance if offset == 0 else max(tolerance, 1e-9))
 
 
-def test_the_squared_mmd_is_the_targets_own_mean_kernel_less_the_objective() -> None:
-    pool, target = points(3, 300, 2), points(4, 20, 2)
-    found = exact_greedy(pool, target, 25, gamma=0.9)
-    own = naive_twins.mean_kernel(target, target, gamma=0.9)
-    assert squared_mmd(pool[found.indices], target, gamma=0.9) == pytest.approx(own - found.objectives[-1], abs=1e-12)
-
-
 # Block selection is nearly as good as exact selection, on friendly data and on others.
 
 

@@ -89,14 +89,6 @@ def test_rows_many_kernel_widths_apart_are_computed_in_double_precision(
     assert precise_enough(rows.astype(np.float64), gamma=1e-9, centre=np.zeros(2)).dtype == np.float64
 
 
-def test_results_do_not_depend_on_the_size_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    coins = public_coins(1)
-    a, b = coins.normal(size=(57, 3)), coins.normal(size=(31, 3))
-    whole = kernel_means(a, b, gamma=0.7)
-    monkeypatch.setattr(kernels, "BLOCK_ENTRIES", 100)
-    np.testing.assert_allclose(kernel_means(a, b, gamma=0.7), whole, rtol=1e-13)
-
-
 def test_median_gamma_of_a_sample_is_that_of_the_rows_it_drew_and_repeats_with_the_coins() -> None:
     rows = public_coins(0).normal(size=(5000, 3)) + 100.0
     first = median_gamma(rows, scale=1.0, coins=public_coins(4))

@@ -1,14 +1,11 @@
 """Tests of class weights from a released mean, and of the uniform baseline."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from chance import public_coins
-from likeset.errors import InvalidArgument
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.offers import fit_strata, uniform
 
@@ -142,22 +139,3 @@ def test_uniform_draws_every_row_equally_often() -> None:
     for _ in range(5000):
         counts[uniform([10, 3], 7, coins=coins)[0]] += 1
     assert np.abs(counts - 2000).max() < 6.5 * 35
-
-
-@pytest.mark.parametrize(
-    ("owner_sizes", "size", "argument", "shown"),
-    [
-        ([3, 4], 8, "size", "8"),
-        ([3, 4], 0, "size", "0"),
-        ([], 1, "size", "1"),
-        ([3, -1], 1, "owner_sizes[1]", "-1"),
-        ([3, 2.5], 1, "owner_sizes[1]", "2.5"),
-        ([3, True], 1, "owner_sizes[1]", "True"),
-        ("ab", 1, "owner_sizes[0]", "'a'"),
-    ],
-)
-def test_impossible_quotas_are_refused(owner_sizes: Any, size: int, argument: str, shown: str) -> None:
-    with pytest.raises(InvalidArgument) as caught:
-        uniform(owner_sizes, size, coins=public_coins(0))
-    assert caught.value.argument == argument
-    assert shown in str(caught.value)

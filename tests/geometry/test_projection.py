@@ -1,6 +1,5 @@
 """One number a row instead of its features, and the same bits on any number of threads."""
 
-import pickle
 import subprocess
 import sys
 import threading
@@ -14,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chance import examples, public_coins
-from likeset.errors import InvalidArgument
 from likeset.geometry import kernels, offers
 from likeset.geometry.features import TILE_ROWS, FourierFeatures, Projection, Stream
 from likeset.geometry.kernels import one_thread_a_product
@@ -38,17 +36,6 @@ def test_a_block_has_the_bits_of_the_whole(first: int, rows: int, order: Literal
     project = Projection(FourierFeatures(12, 40, 0.3, 5), _DIRECTION)
     block = np.array(_ROWS[first : first + rows], order=order)
     assert project(block, first_row=first).tobytes() == project(_ROWS)[first : first + rows].tobytes()
-
-
-def test_it_has_the_same_bits_after_a_journey() -> None:
-    project = Projection(FourierFeatures(12, 40, 0.3, 5), _DIRECTION)
-    again = pickle.loads(pickle.dumps(project))  # noqa: S301 - our own bytes
-    assert again(_ROWS).tobytes() == project(_ROWS).tobytes()
-
-
-def test_a_direction_of_another_length_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="direction"):
-        Projection(FourierFeatures(12, 40, 0.3, 5), _DIRECTION[:-1])
 
 
 _PROGRAM = """

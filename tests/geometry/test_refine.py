@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 import naive_twins
 from chance import examples, public_coins
-from likeset.errors import InvalidArgument
 from likeset.geometry import greedy
 from likeset.geometry.greedy import exact_greedy, swap
 from likeset.geometry.kernels import squared_mmd
@@ -119,30 +118,3 @@ def test_swapping_improves_on_greedy() -> None:
     ways = [swap(pool, target, start, gamma=0.8, passes=passes).tolist() for passes in (1, 2, 3)]
     assert swap(pool, target, start, gamma=0.8).tolist() == ways[0] != ways[1]
     assert Selection(gamma=0.8).select(pool, target, 12).indices.tolist() == ways[1] != ways[2]
-
-
-def test_a_selection_of_everything_stays_as_it_is() -> None:
-    rows = public_coins(4).normal(size=(20, 2))
-    np.testing.assert_array_equal(swap(rows, rows[:5], np.arange(20)[::-1], gamma=1.0), np.arange(20)[::-1])
-
-
-@pytest.mark.parametrize(
-    ("selected", "shown"),
-    [
-        ([], "no rows"),
-        ([0, 10], "10: must lie in 0 to 9"),
-        ([-3, 4], "-3"),
-        ([1, 1], "2 rows"),
-        ([0.0, 1.0], "(2,)"),
-        ([[0, 1]], "(1, 2)"),
-        ([[0], [1, 2]], "list"),
-        (["a"], "(1,)"),
-        ([True, False], "(2,)"),
-        (None, "()"),
-    ],
-)
-def test_a_selection_that_is_none_is_refused(selected: list[int], shown: str) -> None:
-    with pytest.raises(InvalidArgument) as caught:
-        swap(np.zeros((10, 1)), np.zeros((1, 1)), selected, gamma=1.0)
-    assert caught.value.argument == "selected"
-    assert shown in str(caught.value)

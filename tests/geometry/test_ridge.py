@@ -11,7 +11,6 @@ from likeset.geometry.labels import ridge_scores
 
 
 def _classes(seed: int, *, rows: int, classes: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Rows around one centre for each class, and their classes."""
     coins = public_coins(seed)
     codes = coins.integers(classes, size=rows)
     return coins.normal(size=(classes, 3))[codes] + 0.5 * coins.normal(size=(rows, 3)), codes

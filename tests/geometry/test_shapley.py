@@ -222,30 +222,3 @@ def test_owners_without_rows_are_worth_nothing_and_change_nobody_elses_value() -
     assert found.values[spread] == pytest.approx(sh.exact_shapley(few.game).values, abs=1e-12)
     assert not np.delete(found.values, spread).any()
     assert not found.standard_errors.any()
-
-
-# --- bad input ---
-
-
-@pytest.mark.parametrize(
-    ("owners", "count", "argument"),
-    [
-        ([0, 1], 2, "owners"),
-        ([0, 1, 2], 2, "owners"),
-        ([0, -1, 1], 2, "owners"),
-        ([0.0, 1.0, 1.0], 2, "owners"),
-        ([0, 0, 0], 0, "owner_count"),
-        ([0, 0, 0], True, "owner_count"),
-    ],
-)
-def test_rows_without_a_proper_owner_are_refused(owners: list[int], count: int, argument: str) -> None:
-    with pytest.raises(InvalidArgument) as refused:
-        sh.selection_game(np.zeros((3, 2)), owners, count, np.ones((4, 2)), gamma=1.0)
-    assert refused.value.argument == argument
-
-
-def test_games_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match="target"):
-        sh.selection_game(np.zeros((3, 2)), [0, 0, 0], 1, np.ones((4, 3)), gamma=1.0)
-    with pytest.raises(InvalidArgument, match="gamma"):
-        sh.selection_game(np.zeros((3, 2)), [0, 0, 0], 1, np.ones((4, 2)), gamma=-1.0)

@@ -22,7 +22,6 @@ SEEDS = _rows(102, 3)
 
 
 def owners(count: int = 3, *, size: int = 45) -> dict[str, NDArray[np.float64]]:
-    """Owners whose rows lie around several middles."""
     names = ("north", "south", "west", *(f"clinic-{place}" for place in range(3, count)))[:count]
     return {
         name: _rows(200 + place, size + 5 * (place % 3), middle=0.3 + 0.15 * (place % 4))
@@ -56,13 +55,11 @@ class Scenario:
         return {name: value for name, value in {**usual, **self.wishes}.items() if value is not None}
 
     def label_columns(self) -> dict[str, NDArray[np.int64]] | None:
-        """Labels that have something to do with the rows."""
         if not self.labels:
             return None
         return {name: (rows[:, 0] > 0.5).astype(np.int64) for name, rows in self.tables().items()}
 
     def tables(self) -> dict[str, NDArray[np.float64]]:
-        """Rows by owner."""
         return owners(self.owners, size=self.size)
 
 

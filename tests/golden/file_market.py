@@ -81,7 +81,6 @@ class FileMarket:
 
     @classmethod
     def make(cls, folder: Path) -> "FileMarket":
-        """Write the files."""
         for name, text in (("every", SCHEMA), ("plain", PLAIN), ("ids", PLAIN + ID), ("every-ids", SCHEMA + ID)):
             (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
         market = cls(folder)
@@ -114,7 +113,6 @@ class FileMarket:
         return [f"--schema={schema_file}", f"--target={target}", *named]
 
     def number_of(self, owner: str, row: Mapping[str, Any]) -> int:
-        """The number of a selected row in its owner's table."""
         doses = self.tables()[owner]["dose"].to_numpy()
         (place,) = np.flatnonzero(np.isclose(doses, row["dose"], rtol=1e-6, atol=0.0))
         return int(place)

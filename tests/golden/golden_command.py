@@ -32,7 +32,6 @@ def say(*words: object) -> tuple[int, str, str]:
 
 
 def said_json(*words: object) -> Any:
-    """What a command that went well says with ``--json``."""
     code, out, err = say(*words, "--json")
     assert code == 0, err
     return json.loads(out)

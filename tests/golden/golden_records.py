@@ -44,7 +44,6 @@ def hold(group: str, name: str, outcome: dict[str, Any], *, again: bool = False)
 
 
 def names_in(group: str) -> set[str]:
-    """The scenarios of a file."""
     return set(_read(group))
 
 

@@ -19,7 +19,6 @@ _ROLES: dict[str, Role] = {"home": "consumer", "curator": "curator"}
 
 
 def introduce(folder: Path) -> None:
-    """Pin everybody's card at everybody who needs it."""
     roles = _ROLES | {place.name: "owner" for place in folder.glob("node-*")}
     for name, role in roles.items():
         with Home(folder / name) as home:
@@ -30,7 +29,6 @@ def introduce(folder: Path) -> None:
 
 
 def carry(folder: Path, *, absent: Collection[str] = ()) -> None:
-    """Bring the run to its end, also past all deadlines."""
     (folder / "mailbox").mkdir(exist_ok=True)
     late = timedelta()
     store = DatedStore(folder / "mailbox", lambda: datetime.now(UTC) + late)

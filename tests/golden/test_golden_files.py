@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import killed_driver
 import pytest
 from file_market import FileMarket
 from golden_command import prices, result_in, said_json, say
@@ -46,7 +45,6 @@ def words_of(name: str, market: FileMarket) -> list[str]:
 
 
 def outcome(market: FileMarket, out: Path, *words: object) -> dict[str, Any]:
-    """What a run left, and what ``likeset plan`` says that it costs with secret noise."""
     planned = said_json("plan", *words, "--noise=secret")
     found = result_in(out, out / "ledger.sqlite", market.number_of)
     return {**found, "plan": prices(planned["guarantees"])}
@@ -74,13 +72,18 @@ def test_a_job_file_comes_to_what_options_come_to(market: FileMarket, tmp_path: 
     hold("files", "csv", outcome(market, tmp_path / "out", tmp_path / "job.yaml"), again=True)
 
 
-# The first is killed when one owner's rows have come, the second when everything is paid and selected.
+DRIVER = Path(__file__).parents[1] / "app" / "stop_driver.py"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("place", ["one-owner-answered", "summary-is-written"])
-def test_a_run_that_was_killed_goes_on_to_the_same(place: str, market: FileMarket, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("place", "call"), [("likeset.protocol.sealed.draw_offer", 2), ("pyarrow.parquet.write_table", 1)]
+)
+def test_a_run_that_was_killed_goes_on_to_the_same(place: str, call: int, market: FileMarket, tmp_path: Path) -> None:
+    """When one owner's rows have come, and when everything is paid and selected."""
     words, out = words_of("csv", market), tmp_path / "out"
     killed = subprocess.run(  # noqa: S603 - our own interpreter and arguments
-        [sys.executable, killed_driver.__file__, place, "match", *words, f"--out={out}"],
+        [sys.executable, DRIVER, place, str(call), str(int(signal.SIGKILL)), "match", *words, f"--out={out}"],
         capture_output=True,
         text=True,
         check=False,

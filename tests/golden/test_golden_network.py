@@ -12,12 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from between_world import JOB
 from golden_command import result_in, said_json, say
 from golden_records import hold, names_in
+from home_world import POLICY
 from network_now import carry, introduce
 
 OWNERS = {"a": 18, "b": 20}
 _HANGS_ON_NOISE = ("picks", "squared_mmd", "shapley", "weights")
+LIMITS = {"epsilon": 0.0, "delta": 1e-5, "rows": 40}
+RULES = {"likeset": "owner", "version": 1, **POLICY, "columns": ["age", "dose", "ill"], "manual_approval": False}
+RULES |= {"per_run": LIMITS, "total": dict(LIMITS)}
 SCHEMA = """\
 likeset: schema
 version: 1
@@ -40,8 +45,6 @@ def rows(seed: int, count: int, *, age: float) -> str:
 
 @dataclass(frozen=True)
 class Network:
-    """Two owners, a curator and a consumer, each with a directory."""
-
     folder: Path
 
     @classmethod
@@ -52,7 +55,7 @@ class Network:
             (folder / f"{name}.csv").write_text(rows(60 + place, count, age=40.0 + 15 * place), encoding="utf-8")
             node = folder / f"node-{name}"
             said_json("init", node, f"--name={name}", "--role=owner")
-            (node / "owner.yaml").write_text(yaml.safe_dump(policy()), encoding="utf-8")
+            (node / "owner.yaml").write_text(yaml.safe_dump(RULES), encoding="utf-8")
             said_json(
                 "owner", "data", "add", "patients", folder / f"{name}.csv",
                 f"--schema={folder / 'schema.yaml'}", f"--home={node}",
@@ -64,21 +67,7 @@ class Network:
         return cls(folder)
 
     def job(self, **changes: Any) -> Path:
-        document = {
-            "likeset": "job",
-            "version": 1,
-            "schema": "schema.yaml",
-            "target": "target.csv",
-            "owners": {name: f"network:{name}" for name in OWNERS},
-            "size": 6,
-            "epsilon": 8.0,
-            "offer_factor": 10.0,
-            "release_gamma": 0.5,
-            "price_per_row": 2.0,
-            "consumer": "new-clinic",
-            "purpose": "Research on sepsis",
-            "run": "golden",
-        }
+        document = JOB | {"offer_factor": 10.0, "release_gamma": 0.5, "price_per_row": 2.0, "run": "golden"}
         (self.folder / "job.yaml").write_text(yaml.safe_dump(document | changes), encoding="utf-8")
         return self.folder / "job.yaml"
 
@@ -89,14 +78,12 @@ class Network:
         return int(place)
 
     def outcome(self) -> dict[str, Any]:
-        """What the consumer has, and what each owner's own books say."""
         home = self.folder / "home"
         said_json("run", "report", "golden", f"--home={home}")
         result = result_in(home / "runs" / "golden" / "result", home / "home.sqlite", self.number_of)
         return {**result, "books of owners": {name: self.books(name) for name in OWNERS}}
 
     def books(self, name: str) -> dict[str, Any]:
-        """An owner's own side: what was spent, what left, and whether its log holds."""
         node = f"--home={self.folder / f'node-{name}'}"
         verified, _, _ = say("owner", "audit", "verify", node)
         budget = said_json("owner", "budget", node)
@@ -107,21 +94,6 @@ class Network:
             "epsilon spent": budget["epsilon"]["spent"],
             "left": [f"{one['kind']}, round {one['round']}: {one['rows']} rows" for one in sent],
         }
-
-
-def policy() -> dict[str, Any]:
-    limits = {"epsilon": 0.0, "delta": 1e-5, "rows": 40}
-    return {
-        "likeset": "owner",
-        "version": 1,
-        "consumers": ["new-clinic"],
-        "purposes": ["research*"],
-        "columns": ["age", "dose", "ill"],
-        "smallest_group": 1,
-        "per_run": limits,
-        "total": dict(limits),
-        "manual_approval": False,
-    }
 
 
 @pytest.fixture

@@ -119,17 +119,13 @@ def _spoil(file: str, old: str, new: str) -> Callable[[FileMarket], None]:
     return spoil
 
 
-def _remove(file: str) -> Callable[[FileMarket], None]:
-    return lambda market: (market.folder / file).unlink()
-
-
 def _nothing(_: FileMarket) -> None:
     pass
 
 
 FILES: dict[str, tuple[str, Callable[[FileMarket], None], list[str]]] = {
     "no such option": ("plain", _nothing, ["--no-such-option"]),
-    "no such target": ("plain", _remove("target.csv"), []),
+    "no such target": ("plain", lambda market: (market.folder / "target.csv").unlink(), []),
     "a directory that exists": ("plain", lambda market: (market.folder / "out").mkdir(), []),
     "nothing to resume": ("plain", _nothing, ["--resume"]),
     "a column that is missing": ("plain", _spoil("south.csv", '"age"', '"years"'), []),
@@ -175,14 +171,5 @@ def test_a_ledger_that_was_altered_is_told(tmp_path: Path) -> None:
 
 
 def test_the_file_has_these_refusals() -> None:
-    more = {
-        "not a number in the target",
-        "an owner with other columns",
-        "no owner",
-        "a budget that is spent",
-        "rows that are spent",
-        "another run of the same name",
-        "a budget for the first of two releases",
-        "a ledger that was altered",
-    }
-    assert names_in("refusals") == {*ARGUMENTS, *FILES, *more}
+    assert names_in("refusals") > {*ARGUMENTS, *FILES}
+    assert len(names_in("refusals") - {*ARGUMENTS, *FILES}) == 8, "of the tests of one refusal each"

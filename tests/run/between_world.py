@@ -17,31 +17,29 @@ UNTIL = "2030-01-01"
 ANSWER_BY = "2029-06-01T00:00:00+00:00"
 _LIMITS = {"epsilon": 5.0, "delta": 1e-5, "rows": 999}
 POLICY = {"manual_approval": False, "per_run": _LIMITS, "total": dict(_LIMITS), "accept_unproven": ["unbounded"]}
+JOB: dict[str, Any] = {
+    "likeset": "job",
+    "version": 1,
+    "schema": "schema.yaml",
+    "target": "target.csv",
+    "owners": {name: f"network:{name}" for name in OWNERS},
+    "size": 6,
+    "epsilon": 8.0,
+    "offer_factor": 4.0,
+    "consumer": CONSUMER,
+    "purpose": "Research on sepsis",
+    "run": "run-1",
+}
 
 
 class Market(Network):
-    """A network whose consumer has a job."""
-
     def __init__(self, place: Path, **options: Any) -> None:
         super().__init__(place, OWNERS, policies=dict.fromkeys(OWNERS, POLICY), **options)
 
     def write_job(self, **changes: Any) -> Path:
         (self.place / "schema.yaml").write_text(SCHEMA)
         (self.place / "target.csv").write_text(rows_text(7, count=30))
-        job = {
-            "likeset": "job",
-            "version": 1,
-            "schema": "schema.yaml",
-            "target": "target.csv",
-            "owners": {name: f"network:{name}" for name in OWNERS},
-            "size": 6,
-            "epsilon": 8.0,
-            "offer_factor": 4.0,
-            "consumer": CONSUMER,
-            "purpose": "Research on sepsis",
-            "run": "run-1",
-        }
-        documents.write(self.place / "job.yaml", {**job, **changes})
+        documents.write(self.place / "job.yaml", JOB | changes)
         return self.place / "job.yaml"
 
     def invite(self, **changes: Any) -> Run:

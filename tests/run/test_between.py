@@ -23,13 +23,7 @@ from likeset.protocol.terms import WITNESS, Terms
 from likeset.protocol.wire import Message, Summary
 from likeset.run import runs
 from likeset.run.job import Job
-from likeset.run.runs import (
-    collect,
-    plan_between,
-    published,
-    settled_curator,
-    times_of_terms,
-)
+from likeset.run.runs import collect, plan_between, published, settled_curator, times_of_terms
 from likeset.trust.cards import CardSecret
 from likeset.trust.letters import write_letter
 
@@ -48,7 +42,6 @@ def spent(market: Market) -> float:
 
 
 def refuses(market: Market, error: type[LikesetError], words: str, **changes: Any) -> None:
-    """In one line, before anything is spent or written."""
     with pytest.raises(error, match=words) as told:
         market.invite(**changes)
     assert "\n" not in str(told.value)
@@ -160,12 +153,6 @@ class TestResults:
         assert spent(market) == pytest.approx(8.0, rel=1e-3)
         assert result["guarantees"][0]["epsilon"] == pytest.approx(8.0, rel=1e-3)
 
-    def test_an_owner_that_gave_no_answer_is_named(self, market: Market) -> None:
-        run = market.invite()
-        assert market.hold(run, absent=("b",)).ended == "done"
-        result = published(market.consumer, run, render=render)
-        assert [(one["owner"], one["text"]) for one in result["warnings"]] == [("b", "b did not take part (no answer)")]
-
     def test_another_runs_summary_is_not_taken_for_this_one(self, market: Market) -> None:
         run = market.invite()
         market.hold(run)
@@ -203,14 +190,12 @@ class TestTwoRuns:
 
 
 class TestWishes:
-    def received(self, market: Market, run: Run) -> Summary:
-        return market.consumer.folder(run.name).summary(run.terms)
-
     @pytest.mark.parametrize("protocol", ["sealed", "interactive"])
     def test_the_curator_takes_the_width_that_the_consumer_wishes(self, market: Market, protocol: str) -> None:
         run = market.invite(gamma=2.5, protocol=protocol)
         assert market.hold(run).done
-        found, target = self.received(market, run), market.consumer.folder("run-1").target
+        folder = market.consumer.folder("run-1")
+        found, target = folder.summary(run.terms), folder.target
         assert found.squared_mmds[-1] == pytest.approx(squared_mmd(found.rows, target, gamma=2.5), rel=1e-3)
 
     def test_terms_say_nothing_of_wishes_for_the_selection(self, market: Market) -> None:

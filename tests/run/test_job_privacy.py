@@ -17,7 +17,7 @@ import pytest
 import job_world
 from job_world import OWNERS, World, charges, rows, run, write
 from likeset.app.report import render_for_owner
-from likeset.errors import BadTable, BudgetExceeded, DifferentRequest, OtherUnit
+from likeset.errors import BadTable, DifferentRequest, OtherUnit
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Composition, Gaussian, View
 from likeset.protocol.party import Party
@@ -38,7 +38,6 @@ def stop(*_: object) -> None:
 
 @contextmanager
 def listening(monkeypatch: pytest.MonkeyPatch) -> Iterator[Heard]:
-    """Every byte that each party hears."""
     heard: Heard = {}
     receive = Party.receive
 
@@ -77,11 +76,6 @@ def test_more_rows_of_a_person_than_declared_are_refused(world: World, ids: list
             attempt(world.job())
     assert not world.out.exists()
     assert not world.partial.exists()
-
-
-def test_as_many_rows_without_an_id_as_a_person_may_have_will_do(world: World) -> None:
-    with_ids(world, ["NA", "?"])
-    assert plan_job(world.job()).terms.rows_per_unit == 2
 
 
 def test_all_prices_are_for_all_rows_of_an_id(world: World) -> None:
@@ -144,11 +138,6 @@ def test_an_owner_is_shown_the_same_page_whatever_the_target_is(world: World) ->
 # Interrupted, resumed, repeated
 
 
-def release_of(ledger: Path) -> list[bytes]:
-    with Ledger(ledger) as book:
-        return [stored.message for stored in book.messages() if stored.kind == "consumer/target-release"]
-
-
 def test_what_was_drawn_before_an_interruption_is_sent_again_and_paid_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,7 +150,8 @@ def test_what_was_drawn_before_an_interruption_is_sent_again_and_paid_once(
 
     with listening(monkeypatch) as first, pytest.raises(KeyboardInterrupt):
         run(job, progress=stop_later)
-    drawn = release_of(world.partial / "ledger.sqlite")
+    with Ledger(world.partial / "ledger.sqlite") as book:
+        drawn = [stored.message for stored in book.messages() if stored.kind == "consumer/target-release"]
     with listening(monkeypatch) as second:
         run(job, resume=True)
     assert len(drawn) == 1
@@ -186,20 +176,6 @@ def test_files_that_changed_places_are_not_those_that_the_run_began_with(world: 
 
 
 # Budgets
-
-
-def test_runs_on_one_ledger_share_one_budget(world: World) -> None:
-    """The first run sets the limits; whatever a later one is called and asks for, it is refused beyond them."""
-    ledger = str(world.folder / "ledger.sqlite")
-    before = run(world.job(ledger=ledger, run="first")).result["budget"]
-    assert before["shared"] is True
-    assert before["epsilon_spent"] == pytest.approx(before["epsilon_limit"], rel=1e-3)
-    spent = charges(Path(ledger))
-    fresh = {f"{name}-2": str(world.place(name)) for name in OWNERS}  # with rows left to disclose
-    for epsilon in (job_world.EPSILON, 20.0, 40.0):
-        with pytest.raises(BudgetExceeded, match="any owners see consumer"):
-            run(world.job(ledger=ledger, owners=fresh, epsilon=epsilon, offers="tilted", out=f"{world.out}-2"))
-    assert charges(Path(ledger)) == spent
 
 
 def test_the_size_of_a_target_under_add_or_remove_decides_nothing(world: World) -> None:

@@ -46,18 +46,9 @@ def timeless(out: Path) -> dict[str, Any]:
     return {name: value for name, value in result(out).items() if name not in TIMES}
 
 
-def test_the_directory_holds_what_was_promised(secret: Path) -> None:
-    assert {"summary.parquet", "result.json", "report.html", "ledger.sqlite", "terms.yaml"} <= {
-        path.name for path in secret.iterdir()
-    }
+def test_the_figures_of_a_result_belong_together(secret: Path) -> None:
     assert not secret.with_name("secret.partial").exists()
     found = result(secret)
-    assert {
-        "distance", "comparison",
-        "in_sample_squared_mmd", "access_ratio", "rows_seen", "guarantees", "shares", "seconds", "warnings"
-    } <= set(found)  # fmt: skip
-    for guarantee in found["guarantees"]:
-        assert {"observer", "protects", "epsilon", "delta", "relation", "basis"} <= set(guarantee)
     assert found["private"] is True
     assert set(found["shares"]) == set(OWNERS)
     assert sum(found["shares"].values()) == pytest.approx(1.0)

@@ -135,7 +135,6 @@ def test_too_few_rows_left_is_said_before_anything_is_spent(world: World) -> Non
 
 
 def test_a_plan_says_that_not_all_rows_of_the_target_take_part(world: World) -> None:
-    """60 rows of six ids; one of each is kept."""
     declare(world, "keep: 1")
     (notice,) = [one for one in notice_documents(plan_job(world.job()).warnings) if one["kind"] == "rows-of-ids-kept"]
     assert (notice["rows"], notice["given"], notice["keep"]) == (6, 60, 1)

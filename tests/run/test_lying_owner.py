@@ -57,20 +57,17 @@ def nudged(fetched: FetchedRows) -> FetchedRows:
 
 
 def other_records(fetched: FetchedRows) -> FetchedRows:
-    """True rows with records of other patients."""
     assert fetched.table is not None
     return dataclasses.replace(fetched, table=fetched.table.take(pa.array(np.roll(np.arange(len(fetched.rows)), 1))))
 
 
 def out_of_bounds(fetched: FetchedRows) -> FetchedRows:
-    """An age that no schema allows."""
     assert fetched.table is not None
     ages = pa.array(np.full(len(fetched.rows), 4711.0))
     return dataclasses.replace(fetched, table=fetched.table.set_column(0, "age", ages))
 
 
 def more_columns(fetched: FetchedRows) -> FetchedRows:
-    """A column that nobody declared."""
     assert fetched.table is not None
     extra = pa.array(["canary-7f3a"] * len(fetched.rows))
     return dataclasses.replace(fetched, table=fetched.table.append_column("patient", extra))

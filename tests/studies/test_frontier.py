@@ -24,7 +24,6 @@ RECORD = Path(__file__).parents[2] / "studies/results/frontier/cells.jsonl"
 
 
 def gain(noise: float, fit: Fit, *, best: float, setting: float, offers: float) -> Gain:
-    """As the formula has it."""
     return Gain((setting, 5.0, 200.0, offers, 600.0), 1.0, noise, best * fit.share(noise, offers), best, 1)
 
 
@@ -60,17 +59,13 @@ def test_the_advice_uses_the_formula_that_is_fitted() -> None:
     assert used.at(3.0) < used.at(10.0) < used.at(30.0)
 
 
-def recorded_gains() -> list[Gain]:
-    texts = RECORD.read_text(encoding="utf-8").splitlines()
-    return measured_gains(RecordLine.from_json(text) for text in texts)
-
-
 def test_the_advice_agrees_with_the_recorded_frontier() -> None:
     """On MNIST, noise a factor 1.5 or more away from the signal: 'pays' exactly where half of the gain was kept.
 
     Only settings in which a release without noise gains a tenth or more say anything.
     """
-    gains, used = recorded_gains(), fit_in_use()
+    texts = RECORD.read_text(encoding="utf-8").splitlines()
+    gains, used = measured_gains(RecordLine.from_json(text) for text in texts), fit_in_use()
     settings: dict[tuple[float, ...], list[Gain]] = {}
     for one in gains:
         settings.setdefault(one.setting, []).append(one)

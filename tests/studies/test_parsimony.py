@@ -20,8 +20,6 @@ def test_the_study_measures_its_bound_and_says_that_noise_is_simulated(tmp_path:
 
 
 class _Few:
-    """The study with ten owners only."""
-
     name, description = STUDY.name, STUDY.description
     run, present = STUDY.run, STUDY.present
 

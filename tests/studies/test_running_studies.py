@@ -92,11 +92,7 @@ def test_a_run_leaves_record_page_and_figures_and_goes_on(
     ],
 )
 def test_a_mistake_is_told_in_one_line(
-    words: list[str],
-    told: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert study(*words, "--out", "out", monkeypatch=monkeypatch) == 2
@@ -106,7 +102,6 @@ def test_a_mistake_is_told_in_one_line(
 
 
 def runs(folder: Path) -> list[int]:
-    """Which cells were run, once for each time."""
     return sorted(int(path.name.split("-")[1]) for path in folder.glob("ran-*"))
 
 

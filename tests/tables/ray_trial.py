@@ -34,7 +34,6 @@ class _Deadly(ByFeatures):
 
 
 def main(place: Path, broken: Path, work: Path) -> dict[str, object]:
-    """Everything that needs a cluster, on one cluster."""
     rows = table(9_000)
     wanted = drawings(300)
     expected = in_memory(rows).draw(*wanted)
@@ -51,10 +50,7 @@ def main(place: Path, broken: Path, work: Path) -> dict[str, object]:
         tilted, uniform = wanted
         assert isinstance(tilted.score, ByFeatures)
         deadly = Drawing(tilted.count, tilted.key, _Deadly(tilted.score.projection, work / "killed"))
-        assert_same(
-            scan(place, 9_000).draw(deadly, uniform),
-            expected,
-        )
+        assert_same(scan(place, 9_000).draw(deadly, uniform), expected)
         try:
             scan(broken, 9_000).draw(*wanted)
             error = None

@@ -37,7 +37,6 @@ class ByFeatures:
 
 
 def table(rows: int, *, seed: int = 0) -> pa.Table:
-    """Rows with ids, missing values and labels."""
     coins = pinned_coins(seed)
     weights = coins.standard_normal(rows)
     wards = np.array(["north", "south", "west"])[coins.integers(0, 3, rows)]
@@ -71,14 +70,12 @@ def spoil(directory: Path, file: int, row: int, *, group: int = 1000) -> None:
 
 
 def drawings(count: int, *, key: int = 7) -> tuple[Drawing, Drawing]:
-    """A weighted draw and a uniform one."""
     features = FourierFeatures(SCHEMA.width, 64, 0.5, 3)
     direction = 4.0 * pinned_coins(1).standard_normal(64)
     return Drawing(count, key, ByFeatures(Projection(features, direction))), Drawing(count // 2, key + 1)
 
 
 def in_memory(rows: pa.Table) -> MemoryScan:
-    """The same rows, mapped and held."""
     mapped = SCHEMA.map(rows, table="rows", locate=str)
     return MemoryScan(mapped.rows, mapped.labels, DeclaredRecords(SCHEMA).of(rows))
 

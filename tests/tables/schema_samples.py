@@ -61,7 +61,6 @@ def typed(rows: int = 200, *, seed: int = 1) -> pa.Table:
 
 
 def _cell(value: Any, coins: np.random.Generator) -> str:
-    """As a file of text might have it."""
     if value is None:
         return str(coins.choice(["", "NA", "?", " ", "null"]))
     if isinstance(value, bool):
@@ -72,14 +71,12 @@ def _cell(value: Any, coins: np.random.Generator) -> str:
 
 
 def as_text(table: pa.Table, *, seed: int = 2) -> pa.Table:
-    """The same rows as a CSV file gives them."""
     coins = pinned_coins(seed)
     columns = {name: [_cell(one, coins) for one in table[name].to_pylist()] for name in table.column_names}
     return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
 
 
 def in_pieces(table: pa.Table, size: int = 7) -> pa.Table:
-    """The same rows in columns of many pieces."""
     return pa.concat_tables([table.slice(first, size) for first in range(0, len(table), size)])
 
 

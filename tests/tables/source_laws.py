@@ -39,7 +39,6 @@ def check_laws(source: Source, expected: pa.Table, *, rows: int, numbers: list[i
 
 
 def frame(rows: int) -> pa.Table:
-    """A table of several types, with missing values, lists and repeated words."""
     return pa.table(
         {
             "number": pa.array([None if row % 7 == 3 else row * 1.5 for row in range(rows)], pa.float64()),

@@ -38,32 +38,26 @@ def handles_for(count: int) -> Any:
     return public_coins("handles").integers(0, 2**64, count, dtype=np.uint64)
 
 
-def sample() -> tuple[EnvelopeRecords, pa.Table, Any, Any, list[bytes]]:
-    table = typed(60)
-    labels, handles, compact = labels_of(SCHEMA, table), handles_for(60), EnvelopeRecords(SCHEMA)
-    return compact, table, labels, handles, compact.encode(table, labels, handles)
-
-
-SAMPLE = sample()
+COMPACT, TABLE = EnvelopeRecords(SCHEMA), typed(60)
+LABELS, HANDLES = labels_of(SCHEMA, TABLE), handles_for(60)
+RECORDS = COMPACT.encode(TABLE, LABELS, HANDLES)
 
 
 def test_records_come_back_as_they_were() -> None:
-    compact, table, labels, handles, records = sample()
-    read = compact.read(records)
+    read = COMPACT.read(RECORDS)
     assert read.sound.all()
-    assert read.table.equals(DeclaredRecords(SCHEMA).of(table))
-    assert read.rows.tobytes() == SCHEMA.map(table, table="rows", locate=str).rows.tobytes()
-    assert read.labels.tolist() == labels.tolist()
-    assert read.handles.tolist() == handles.tolist()
+    assert read.table.equals(DeclaredRecords(SCHEMA).of(TABLE))
+    assert read.rows.tobytes() == SCHEMA.map(TABLE, table="rows", locate=str).rows.tobytes()
+    assert read.labels.tolist() == LABELS.tolist()
+    assert read.handles.tolist() == HANDLES.tolist()
 
 
 def test_a_message_has_the_cells_of_all_records_and_then_their_letters() -> None:
-    _, table, _, handles, _ = sample()
     declared = DeclaredRecords(SCHEMA)
-    records = EnvelopeRecords(SCHEMA, labelled=False).encode(table, np.empty(0), handles)
+    records = EnvelopeRecords(SCHEMA, labelled=False).encode(TABLE, np.empty(0), HANDLES)
     end = 9 + declared.cell_bytes
     cells, letters = (record[9:end] for record in records), (record[end:] for record in records)
-    assert declared.pack(table) == b"".join([*cells, *letters])
+    assert declared.pack(TABLE) == b"".join([*cells, *letters])
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, SCHEMA_OF_EVERY_KIND, OPEN_LABEL, NUMBER_LABEL, WORD_LABEL, NUMBERS])
@@ -92,46 +86,43 @@ def test_labels_of_every_kind_come_back(schema: Schema, name: str, cells: list[A
 @pytest.mark.slow
 def test_every_changed_bit_is_refused_or_another_record() -> None:
     """There is one way to write a record: whatever is read, is written again as the same bytes."""
-    compact, _, _, _, records = sample()
-    record = records[0]
+    record = RECORDS[0]
     changed = [
         record[:at] + bytes([record[at] ^ 1 << bit]) + record[at + 1 :] for at in range(len(record)) for bit in range(8)
     ]
-    read = compact.read(changed)
+    read = COMPACT.read(changed)
     kept = [data for data, sound in zip(changed, read.sound, strict=True) if sound]
-    assert compact.encode(read.table, read.labels, read.handles[read.sound]) == kept
+    assert COMPACT.encode(read.table, read.labels, read.handles[read.sound]) == kept
     assert not read.sound[:8].any()  # the version
     assert read.sound[8:72].all()  # the handle is the owner's own
     assert read.sound[72:].mean() < 0.9
 
 
 def test_whatever_is_no_record_is_refused_alone() -> None:
-    compact, _, _, _, records = sample()
-    start = _start(compact, "note")
-    place = next(at for at, record in enumerate(records) if record[start + 3] >= 4)
-    note = records[place]
+    start = _start("note")
+    place = next(at for at, record in enumerate(RECORDS) if record[start + 3] >= 4)
+    note = RECORDS[place]
     bad = {
         "empty": b"",
-        "cut": records[1][:-1],
-        "a byte more": records[1] + b"\0",
-        "another version": b"\2" + records[1][1:],
+        "cut": RECORDS[1][:-1],
+        "a byte more": RECORDS[1] + b"\0",
+        "another version": b"\2" + RECORDS[1][1:],
         "no text": note[:-1] + b"\xff",
         "a length beyond all": note[:start] + b"\xff" * 4 + note[start + 4 :],
-        "an unknown class": note[: compact._label_start] + b"\0\2" + note[compact._label_start + 2 :],
-        "beyond the bounds": _with_number(compact, records[1], "age", 101.0),
-        "no number": _with_number(compact, records[1], "age", float("nan")),
+        "an unknown class": note[: COMPACT._label_start] + b"\0\2" + note[COMPACT._label_start + 2 :],
+        "beyond the bounds": _with_number(RECORDS[1], "age", 101.0),
+        "no number": _with_number(RECORDS[1], "age", float("nan")),
     }
-    read = compact.read([records[0], *bad.values(), records[2]])
+    read = COMPACT.read([RECORDS[0], *bad.values(), RECORDS[2]])
     assert read.sound.tolist() == [True, *(False for _ in bad), True]
     assert read.table.num_rows == 2
     assert not read.rows[1:-1].any()
 
 
 def test_nothing_hides_under_a_missing_cell() -> None:
-    compact, table, _, _, records = sample()
-    place = next(at for at, cell in enumerate(table["dose"].to_pylist()) if cell is None)
-    assert compact.read([records[place]]).sound.all()
-    assert not compact.read([_with_number(compact, records[place], "dose", 7.0)]).sound.any()
+    place = next(at for at, cell in enumerate(TABLE["dose"].to_pylist()) if cell is None)
+    assert COMPACT.read([RECORDS[place]]).sound.all()
+    assert not COMPACT.read([_with_number(RECORDS[place], "dose", 7.0)]).sound.any()
 
 
 def test_a_label_that_is_not_the_one_in_the_record_is_refused() -> None:
@@ -142,25 +133,23 @@ def test_a_label_that_is_not_the_one_in_the_record_is_refused() -> None:
 
 
 def test_a_cell_longer_than_declared_is_not_written() -> None:
-    compact, table, labels, handles, _ = sample()
     long = pa.array(["x" * 4097, *["y"] * 59])
     with pytest.raises(InvalidArgument, match="longer than the schema declares"):
-        compact.encode(table.set_column(table.column_names.index("note"), "note", long), labels, handles)
+        COMPACT.encode(TABLE.set_column(TABLE.column_names.index("note"), "note", long), LABELS, HANDLES)
 
 
 def test_no_records_at_all() -> None:
-    compact, table, _, _, _ = sample()
-    assert compact.encode(table.slice(0, 0), np.empty(0), handles_for(0)) == []
-    assert compact.read([]).table.num_rows == 0
+    assert COMPACT.encode(TABLE.slice(0, 0), np.empty(0), handles_for(0)) == []
+    assert COMPACT.read([]).table.num_rows == 0
 
 
-def _start(compact: EnvelopeRecords, column: str) -> int:
+def _start(column: str) -> int:
     """The place of a cell: after version, handle and marks."""
-    return 9 + compact._declared._starts[column]
+    return 9 + COMPACT._declared._starts[column]
 
 
-def _with_number(compact: EnvelopeRecords, record: bytes, column: str, number: float) -> bytes:
-    start = _start(compact, column)
+def _with_number(record: bytes, column: str, number: float) -> bytes:
+    start = _start(column)
     return record[:start] + np.array(number, dtype=">f8").tobytes() + record[start + 8 :]
 
 
@@ -169,11 +158,10 @@ def _with_number(compact: EnvelopeRecords, record: bytes, column: str, number: f
 @settings(max_examples=examples(60))
 def test_no_bytes_of_a_stranger_raise(place: int, changes: list[tuple[int, int]]) -> None:
     """Whatever a stranger wrote is a record, in the one way to write it, or none; its neighbours do not suffer."""
-    compact, _, _, _, records = SAMPLE
-    forged = bytearray(records[place])
+    forged = bytearray(RECORDS[place])
     for at, value in changes:
         forged[at % len(forged)] = value
-    read = compact.read([records[0], bytes(forged), records[1]])
+    read = COMPACT.read([RECORDS[0], bytes(forged), RECORDS[1]])
     assert read.sound[[0, 2]].all()
     if read.sound[1]:
-        assert compact.encode(read.table, read.labels, read.handles)[1] == forged
+        assert COMPACT.encode(read.table, read.labels, read.handles)[1] == forged

@@ -52,14 +52,6 @@ def table() -> pa.Table:
     )
 
 
-def changed(row: int, column: str, value: Any) -> pa.Table:
-    """The table with another value in one place."""
-    found = table()
-    values = found[column].to_pylist()
-    values[row] = value
-    return found.set_column(found.column_names.index(column), column, pa.array(values))
-
-
 def write(folder: Path, rows: pa.Table, kind: str) -> Path:
     path = folder / f"rows.{kind}"
     if kind == "csv":
@@ -118,7 +110,10 @@ def test_a_row_that_cannot_be_used_is_told_as_a_pass_tells_it(
     row: int, column: str, value: Any, words: str, kind: str, tmp_path: Path
 ) -> None:
     """The same words, place and column; and what else there is to know is known."""
-    with open_source(write(tmp_path, changed(row, column, value), kind)) as source:
+    rows = table()
+    cells = pa.array([value if number == row else cell for number, cell in enumerate(rows[column].to_pylist())])
+    rows = rows.set_column(rows.column_names.index(column), column, cells)
+    with open_source(write(tmp_path, rows, kind)) as source:
         scan = scan_of(source)
         seen = scan.first_pass(sample=SAMPLE)
         with pytest.raises(BadTable) as refused:

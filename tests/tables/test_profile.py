@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from schema_samples import typed
 
 from chance import public_coins
 from likeset.errors import BadTable
@@ -284,11 +282,7 @@ def test_labels_may_be_in_some_files_only_and_other_columns_may_not(tmp_path: Pa
         ([{"x": pa.array([], pa.int8())}], {}, "there are no rows to draft from"),
         ([{"x": [1], "y": [2]}], {"label": "Y"}, "column 'Y': is missing; did you mean y"),
         ([{"x": [1], "": [2]}], {"label": ""}, "a column without a name; give it one"),
-        (
-            [{"": range(40), "ssn": range(40)}],
-            {},
-            "no column is left: 'ssn' may identify people; ''",
-        ),
+        ([{"": range(40), "ssn": range(40)}], {}, "no column is left: 'ssn' may identify people; ''"),
     ],
 )
 def test_a_draft_says_what_it_cannot_do(frames: list[dict[str, Any]], options: dict[str, Any], words: str) -> None:
@@ -297,9 +291,10 @@ def test_a_draft_says_what_it_cannot_do(frames: list[dict[str, Any]], options: d
 
 
 def test_a_draft_from_frames_is_a_schema_with_the_text_to_edit() -> None:
-    frame = pa.table({"age": [31, 42.5, 78], "sex": ["f", "m", "f"], "patient_id": [1, 2, 3]})
-    made = Schema.draft(frame, label="sex")
-    assert (made.columns, made.label_column, made.from_data) == (("age",), "sex", ("age", "sex"))
+    columns = {"age": [31, 42.5, 78], "sex": ["f", "m", "f"], "patient_id": [1, 2, 3], "picture": [[1, 2]] * 3}
+    made = Schema.draft(pa.table(columns), label="sex")
+    assert (made.columns, made.label_column, made.from_data) == (("age", "picture"), "sex", ("age", "picture", "sex"))
+    assert made.text.count(f"# {MARK}\n") == 3
     assert Schema.from_text(made.text) == made == Schema.from_text(Schema(made.declaration).text)
     assert "patient_id" in made.text, "left out, and said so"
 
@@ -402,33 +397,6 @@ def test_every_trouble_is_counted_with_its_first_places_over_blocks() -> None:
     ids = inspection.id_summary()
     assert ids is not None
     assert (ids.ids, ids.most_rows, ids.over, ids.missing) == (4, 3, 1, 1)
-
-
-def test_a_draft_fits_the_files_it_came_from_and_marks_what_came_from_data(tmp_path: Path) -> None:
-    table = typed(400).drop_columns(["embedding"])
-    pq.write_table(table, tmp_path / "rows.parquet")
-    source = open_source(str(tmp_path / "rows.parquet"))
-    text = draft([source], label="ill", ids="patient").text
-    schema = Schema.from_text(text)
-    kinds = {one.name: one.kind for one in schema.describe()}
-    assert kinds == {
-        "other": "numeric",
-        "age": "numeric",
-        "dose": "numeric",
-        "smoker": "boolean",
-        "site": "category",
-        "code": "numeric",
-        "stage": "category",
-        "seen": "date",
-        "note": "category",
-        "picture": "vector",
-    }
-    assert set(schema.from_data) == {*kinds, "ill", "patient"} - {"smoker"}
-    assert text.count(f"# {MARK}\n") == len(schema.from_data)
-    assert schema.id_column == "patient"
-    inspection = Inspection(schema)
-    inspection.add(table, table="t", locate=str)
-    assert inspection.ok, "rows_per_id is what the file shows"
 
 
 def test_rows_that_take_part_are_counted_where_a_few_of_each_id_are_kept() -> None:

@@ -62,7 +62,6 @@ def ray(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PlayedRay]:
 
 @pytest.fixture
 def address() -> Iterator[str]:
-    """Somebody listens there."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 

@@ -108,7 +108,6 @@ def test_where_rows_keep_their_numbers_those_that_are_not_kept_are_absent(tmp_pa
 
 
 def test_no_pass_goes_around_it(tmp_path: Path) -> None:
-    """Neither a first pass without a key, nor a draw from all rows."""
     scan, _ = first_pass(written(tmp_path, table(list(IDS)), "rows.csv"))
     with pytest.raises(InvalidArgument, match="keep_key: "):
         scan.first_pass()
@@ -174,7 +173,6 @@ KINDS: dict[str, tuple[list[Any], pa.DataType, int]] = {
 
 
 def counted(source: Source, column: str, *, missing: tuple[str, ...]) -> int:
-    """By blocks of two rows."""
     ids = scan.IdCount(column, missing)
     for block in source.blocks(ids.columns, rows=2):
         ids.add(block)

@@ -144,12 +144,4 @@ def test_columns_from_data_are_told() -> None:
     assert Schema.from_text(f"{text}label: {{column: z, values: [1], from_data: true}}\n").from_data == ("y", "z")
 
 
-def test_every_column_says_what_a_unit_is() -> None:
-    described = SCHEMA.describe()
-    assert [one.name for one in described] == list(SCHEMA.columns)
-    assert sum(one.features for one in described) == SCHEMA.width
-    assert all(one.unit for one in described)
-    assert described[0].unit == "80 (from 20 to 100)"
-
-
 DIGEST = "80a7834b4deee671d1a74f6205de613f1312c68664f917e2fd1ce749dda9268e"

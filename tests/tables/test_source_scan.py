@@ -19,10 +19,8 @@ from likeset.protocol.prices import target_plan
 from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.terms import Kernel, Terms
 from likeset.protocol.wire import Message, TargetRelease
-from likeset.tables.columns import NumericColumn
 from likeset.tables.ray_scan import units_of
 from likeset.tables.scan import SourceScan
-from likeset.tables.schema import Declaration, Schema
 from likeset.tables.sources import open_source
 from likeset.transports.local import ChargedParty
 
@@ -43,11 +41,7 @@ def _scan(place: Path, **options: object) -> SourceScan:
     group=st.sampled_from([333, 2048, 9_000]),
 )
 def test_a_streamed_draw_is_the_draw_from_memory(
-    tmp_path_factory: pytest.TempPathFactory,
-    cuts: list[int],
-    block_rows: int,
-    workers: int,
-    group: int,
+    tmp_path_factory: pytest.TempPathFactory, cuts: list[int], block_rows: int, workers: int, group: int
 ) -> None:
     edges = [0, *sorted(cuts), 9_000]
     sizes = [after - before for before, after in pairwise(edges)]
@@ -90,18 +84,6 @@ def test_a_cell_that_cannot_be_used_is_named_by_file_and_row_group(
     assert "east" not in str(caught.value)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
-def test_of_several_blocks_that_cannot_be_used_the_first_is_named(tmp_path: Path, workers: int) -> None:
-    lines = ["a", *(["1"] * 9 + ["bad"]) * 4]
-    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
-    schema = Schema(
-        Declaration(likeset="schema", version=1, columns={"a": NumericColumn(kind="numeric", bounds=(0, 9))})
-    )
-    scan = SourceScan(open_source(tmp_path / "t.csv"), schema, workers=workers, block_rows=10)
-    with pytest.raises(BadTable, match="line 11,"):
-        scan.draw(Drawing(3, 5))
-
-
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
@@ -121,11 +103,6 @@ def test_units_are_runs_of_parts(tmp_path: Path, rows: int, expected: list[list[
 _THRESHOLD = {"auction": "threshold", "auction_epsilon": 8.0, "auction_offset": 2}
 
 
-def _agreed(**changes: Any) -> Terms:
-    kernel = Kernel(columns=SCHEMA.width, dimension=32, gamma=0.5, seed=7)
-    return terms(kernel=kernel, schema_digest=SCHEMA.digest, size=60, target_size=2_000, **changes)
-
-
 def _call(agreed: Terms) -> Message:
     plan = target_plan(agreed)
     assert plan is not None
@@ -142,7 +119,8 @@ def test_a_category_that_appears_in_file_73_only_ends_it_before_anything_is_sent
     """With an auction, the first pass is followed by a message: so it has to see every cell itself."""
     place = write(tmp_path / "rows", table(9_000), [100] * 90)
     spoil(place, 73, 42)
-    agreed = _agreed(**auction)
+    kernel = Kernel(columns=SCHEMA.width, dimension=32, gamma=0.5, seed=7)
+    agreed = terms(kernel=kernel, schema_digest=SCHEMA.digest, size=60, target_size=2_000, **auction)
     with ledger_on_disk(agreed) as ledger:
         head = ledger.head()
         scan = SourceScan(open_source(place), SCHEMA, workers=2)

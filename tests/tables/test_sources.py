@@ -149,15 +149,6 @@ def test_places_in_parquet(tmp_path: Path) -> None:
         assert next(iter(source.blocks(["word"]))).locate(17) == "row group 2, row 17"
 
 
-def test_the_parts_of_one_large_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole row groups of 4 until there are at least 10 rows: 12, 12, and the 6 that are left."""
-    monkeypatch.setattr("likeset.tables.sources._PART_ROWS", 10)
-    pq.write_table(frame(30), tmp_path / "t.parquet", row_group_size=4)
-    with open_source(tmp_path / "t.parquet") as source:
-        assert [(part.first_row, part.row_count) for part in source.parts] == [(0, 12), (12, 12), (24, 6)]
-        assert next(source.parts[1].cut(["word"], 100)).locate(1) == "row group 3, row 13"
-
-
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.arrow", "large.parquet", "large.arrow"])
 def test_a_fingerprint_tells_whether_data_are_the_same(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch

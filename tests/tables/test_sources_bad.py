@@ -24,7 +24,6 @@ CHANGED = "changed while it was being read|No such file"
 
 
 def complaint(given: Any) -> str:
-    """What reading all of it says."""
     with pytest.raises(BadTable) as caught, open_source(given) as source:
         for _ in source.blocks(source.schema.names, rows=100):
             pass
@@ -48,7 +47,7 @@ BAD_TEXTS: dict[str, tuple[bytes, str]] = {
     "ragged far down": (b"a,b\n" + MANY_LINES + b"1,%s,3\n" % CANARY_BYTES, "line 30002: 3 fields"),
     "semicolons": (
         b"a;b\n1;2\n3;%s;5\n" % CANARY_BYTES,
-        "line 3: 3 fields where the header has 2; a field that contains ';' must",
+        "line 3: 3 fields where the header has 2; a field that contains",
     ),
     "bad encoding": (b"a,b\n1,2\n%s,M\xfcller\n" % CANARY_BYTES, "line 3: is not in UTF-8; convert it"),
     "bad encoding in a quoted field": (b'a,b\n1,"x\n\n%s\xff"\n' % CANARY_BYTES, "line 4: is not in UTF-8"),
@@ -58,14 +57,8 @@ BAD_TEXTS: dict[str, tuple[bytes, str]] = {
     "UTF-16 without a mark": ("a,b\n1,2\n".encode("utf-16-le"), "line 1: has a NUL byte"),
     "NUL": (b"a,b\n1,2\n3,%s\0\n" % CANARY_BYTES, "line 3: has a NUL byte; it is damaged"),
     "unclosed quote": (b'a,b\n1,2\n3,"%s\n5,6\n' % CANARY_BYTES, "line 3: a quotation mark opens a field here and"),
-    "unclosed quote before a quoted field": (
-        b'a,b\n1,"%s\n5,"x"\n' % CANARY_BYTES,
-        "line 2: a quotation mark stands in",
-    ),
-    "unclosed quote after a quoted field": (
-        b'a,b\n"1",2\n3,"%s\n5,6\n' % CANARY_BYTES,
-        "line 3: a quotation mark opens a",
-    ),
+    "unclosed before a quoted field": (b'a,b\n1,"%s\n5,"x"\n' % CANARY_BYTES, "line 2: a quotation mark stands in"),
+    "unclosed after a quoted field": (b'a,b\n"1",2\n3,"%s\n5,6\n' % CANARY_BYTES, "line 3: a quotation mark opens a"),
     "unclosed quote far up": (b'a,b\n1,"%s\n' % CANARY_BYTES + 20 * MANY_LINES, "line 2: a quotation mark opens"),
     "unclosed quote in the header": (b'a,"%s\n1,2\n' % CANARY_BYTES, "line 1: the header does not end"),
     "text after a quote": (b'a,b\n1,"2"%s\n' % CANARY_BYTES, "line 2: a quotation mark stands in"),
@@ -186,8 +179,6 @@ def test_text_that_is_no_source(given: str, expected: str) -> None:
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.arrow"])
 def test_permission_denied_by_a_system_that_says_so(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As above, also where the tests are run by the superuser."""
-
     def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "denied")
 
@@ -402,13 +393,3 @@ def test_a_reader_that_stops_early_leaves_no_thread_behind(tmp_path: Path) -> No
         assert [thread for thread in threading.enumerate() if thread.name.startswith("likeset-reader")]
         blocks.close()  # type: ignore[attr-defined]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("likeset-reader")]
-
-
-def test_a_message_names_a_long_query_by_its_beginning(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("a\n1\n", encoding="utf-8")
-    query = f"sql:SELECT a FROM '{tmp_path / 't.csv'}' WHERE {' AND '.join(['1 = 1'] * 40)}"  # noqa: S608 - a query of our own
-    with open_source(query) as source, pytest.raises(BadTable) as refused:
-        list(source.blocks(["b"]))
-    assert refused.value.table == query
-    assert str(refused.value).startswith(query[:60])
-    assert len(str(refused.value)) < 120

@@ -34,7 +34,6 @@ def as_ordinary_user(command: list[str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """``?host=...&port=...`` of a server with a few rows."""
     pytest.importorskip("adbc_driver_postgresql", reason="the extra likeset[postgres] is not installed")
     programs = server_programs()
     if programs is None:
@@ -47,29 +46,15 @@ def server() -> Iterator[str]:
         shutil.chown(directory, "postgres")
 
     def run(*command: str) -> None:
-        subprocess.run(  # noqa: S603 (our own words)
-            as_ordinary_user([str(programs / command[0]), *command[1:]]),
-            check=True,
-            cwd=directory,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=600,
-        )
+        typed = as_ordinary_user([str(programs / command[0]), *command[1:]])
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        subprocess.run(typed, check=True, cwd=directory, timeout=600, **quiet)  # type: ignore[call-overload]  # noqa: S603
 
     data, started = str(directory / "data"), False
     try:
         run("initdb", "-D", data, "-A", "trust", "-U", "likeset", "-E", "UTF8", "--no-sync")
-        run(
-            "pg_ctl",
-            "-D",
-            data,
-            "-w",
-            "-l",
-            str(directory / "log"),
-            "-o",
-            f"-c listen_addresses='' -c unix_socket_directories={directory} -c fsync=off",
-            "start",
-        )
+        options = f"-c listen_addresses='' -c unix_socket_directories={directory} -c fsync=off"
+        run("pg_ctl", "-D", data, "-w", "-l", str(directory / "log"), "-o", options, "start")
         started = True
         for statement in (
             "CREATE TABLE patients (id INT, age DOUBLE PRECISION, word TEXT, sick BOOLEAN, born DATE)",

@@ -61,8 +61,7 @@ def expected_patients() -> pa.Table:
 
 
 @pytest.mark.parametrize(
-    "what",
-    ["table=patients", "query=SELECT * FROM patients", "query=SELECT * FROM patients -- all of them\n;"],
+    "what", ["table=patients", "query=SELECT * FROM patients", "query=SELECT * FROM patients -- all of them\n;"]
 )
 @pytest.mark.parametrize("fetched", [1, 7, 16384])
 def test_sqlite(
@@ -199,10 +198,7 @@ def test_queries_over_several_files(query: str) -> None:
         ("SELECT word::INT AS n FROM 't.csv'", "read_csv('FILE', all_varchar=true)"),
         ("SELECT error(word) AS n FROM 't.csv'", "the query failed (invalid input error)"),
         ("SELECT n, word AS n FROM 't.csv'", "same name"),
-        (
-            "SELECT * FROM read_csv('t.csv', columns = {'n': 'INT', 'word': 'INT'})",
-            "conversion error in column word",
-        ),
+        ("SELECT * FROM read_csv('t.csv', columns = {'n': 'INT', 'word': 'INT'})", "conversion error in column word"),
         ("", "exactly one SELECT"),
     ],
 )

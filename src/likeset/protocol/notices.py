@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Summary
 from likeset.tables.profile import ColumnWarning
 
@@ -48,19 +49,21 @@ def could_not_answer(owner: str, reason: str) -> Notice:
     return Notice("could-not-answer", f"{owner}: {reason}", owner)
 
 
-def on_owners(owners: Sequence[str], summary: Summary, *, answers: Mapping[str, str], split: bool) -> list[Notice]:
-    """Which owners were not believed, or left out by a split run, and which did not take part.
+def on_summary(terms: Terms, summary: Summary, *, owners: Sequence[str], answers: Mapping[str, str]) -> list[Notice]:
+    """Which owners were not believed, or left out by a split run, which did not take part, and whether rows are few.
 
     ``owners`` are their names as the user knows them, in the order of the terms; ``answers`` their reasons, as far as
     these are known. In a split run nothing shows who caused it that an offer was not used.
     """
     found = []
     for number, why in zip(summary.flagged, summary.reasons, strict=True):
-        kind, verb = ("left-out", "") if split else ("not-believed", " was not believed")
+        kind, verb = ("not-believed", " was not believed") if terms.split is None else ("left-out", "")
         found.append(Notice(kind, f"{owners[number]}{verb}: {why}", owners[number]))
     for number in summary.absent:
         answer = f" ({answers[owners[number]]})" if answers.get(owners[number]) else ""
         found.append(Notice("did-not-take-part", f"{owners[number]} did not take part{answer}", owners[number]))
+    if (came := len(summary.rows)) < terms.size:
+        found.append(Notice("few-rows", f"only {came:,} rows were offered where {terms.size:,} were wanted"))
     return found
 
 
@@ -78,10 +81,6 @@ def uniform_offers(target_rows: int, epsilon: float, rows_per_unit: int) -> Noti
         f"offers are uniform: with {target_rows:,} target rows{of_ids} and epsilon = {epsilon:g} a release would be "
         "mostly noise, so none is made and nothing of the budget is spent",
     )
-
-
-def few_rows(offered: int, wanted: int) -> Notice:
-    return Notice("few-rows", f"only {offered:,} rows were offered where {wanted:,} were wanted")
 
 
 SPLIT_CURATOR = Notice(

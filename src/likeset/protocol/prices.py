@@ -80,7 +80,7 @@ def size_event(relation: Relation) -> Event:
     return PublicSize() if relation is Relation.REPLACE_ONE else NoRelease()
 
 
-def auction_plan(terms: PlannedTerms, observer: Observer = Observer.COALITION) -> auction.AuctionPlan:
+def auction_plan(terms: PlannedTerms) -> auction.AuctionPlan:
     rounds = terms.size if terms.protocol == "interactive" else 1
     owners = len(terms.owners)
     if terms.auction == "everyone":
@@ -89,7 +89,7 @@ def auction_plan(terms: PlannedTerms, observer: Observer = Observer.COALITION) -
         return auction.plan_threshold(
             owners,
             epsilon=terms.auction_epsilon,
-            observer=observer,
+            observer=Observer.COALITION,
             rounds=rounds,
             summary_released=terms.summary_release != "none",
             offset=terms.auction_offset,

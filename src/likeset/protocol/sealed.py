@@ -187,6 +187,8 @@ class Owner(Party):
     ) -> None:
         if name not in terms.owners:
             raise IllegalMessage(f"{name} is not among the owners of run {terms.run}")
+        if terms.split is not None and (secret is None or secret.card.fingerprint != terms.cards[name]):
+            raise InvalidArgument("secret", name, "has no secret of the card that the terms name")
         super().__init__(terms, name, owner_rules(terms))
         self._scan = scan
         self._key = key  # secret and kept: decides which rows are drawn and how they are named toward others

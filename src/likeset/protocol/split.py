@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from likeset.arguments import Rows
-from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, OfferRefused, PartyFailed
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, PartyFailed
 from likeset.geometry.selection import Selection
 from likeset.geometry.weights import weights
 from likeset.ledger.budget import Charge
@@ -36,7 +36,6 @@ from likeset.protocol.sealed import (
     Curator,
     Flag,
     Owner,
-    Scan,
     SealedCurator,
     SealedOwner,
     Weighing,
@@ -134,20 +133,10 @@ def offer_shape(terms: PlannedTerms) -> OfferShape:
     )
 
 
-def largest_word(terms: Terms) -> int:
-    """Every word of an honest row lies between this and its negative; rows far beyond do not count."""
-    return math.ceil(terms.kernel.largest * 2.0**FRACTION_BITS)
-
-
 def target_commitment(terms: Terms, role: ComputeRole, *, salt: bytes, share: bytes) -> bytes:
     """To a compute party's share of the target; the salt goes to that party only."""
     parts = (bytes.fromhex(terms.digest), role.encode("ascii"), salt, share)
     return hashlib.sha256(fields(_TARGET_TAG, *parts)).digest()
-
-
-def inputs_digest(roster: bytes, commitments: Sequence[bytes]) -> str:
-    """By which compute parties see that they put in the same: the roster's digest, and what the target is."""
-    return hashlib.sha256(fields(_INPUTS_TAG, roster, *commitments)).hexdigest()
 
 
 def records_of_run(terms: Terms, declared: DeclaredRecords | None) -> EnvelopeRecords:
@@ -242,7 +231,7 @@ def records_in(bodies: Sequence[OfferShare]) -> list[bytes]:
 def slots_in(body: OfferShare) -> int:
     try:
         return OfferPart.from_bytes(body.part.tobytes()).offer_list.slots
-    except OfferRefused:
+    except BadDocument:
         return 0
 
 
@@ -308,7 +297,8 @@ class ComputeParty(Party):
         split, columns = self._split, self._shape.columns
         words = words_in(b"".join(self._parts[owner].share for owner in self.rostered), width=self._shape.width)
         target = words_in(self._target.share.tobytes(), width=columns)
-        most = largest_word(self.terms)
+        commitments = pieces(self._target.commitments.tobytes(), DIGEST_BYTES)
+        most = math.ceil(self.terms.kernel.largest * 2.0**FRACTION_BITS)  # of an honest row; others do not count
         return ComputeInputs(
             rank=COMPUTE_ROLES.index(self.role),
             offers=len(words),
@@ -318,7 +308,7 @@ class ComputeParty(Party):
             lows=(-most,) * columns,
             highs=(most,) * columns,
             program=split.program,
-            digest=inputs_digest(self._roster.digest, pieces(self._target.commitments.tobytes(), DIGEST_BYTES)),
+            digest=hashlib.sha256(fields(_INPUTS_TAG, self._roster.digest, *commitments)).hexdigest(),
             offer_words=words.view(np.int64),
             target_words=target.view(np.int64),
         )
@@ -389,7 +379,7 @@ class ComputeParty(Party):
                 raise BadDocument("card", "the owner did not accept these terms")
             card = self._cards[owner]
             check_part(part, context=context, role=self.role, owner=card, shape=self._shape)
-        except (OfferRefused, BadDocument) as error:
+        except BadDocument as error:
             self.faults.append(Flag(owner, f"sent a part that is not used: {error}"))
             return
         self._parts[owner] = part
@@ -660,21 +650,6 @@ class SplitOwner(SealedOwner):
 
     _secret: CardSecret
 
-    def __init__(
-        self,
-        terms: Terms,
-        name: str,
-        *,
-        scan: Scan,
-        key: int,
-        declared: DeclaredRecords | None = None,
-        secret: CardSecret | None = None,
-    ) -> None:
-        super().__init__(terms, name, scan=scan, key=key, declared=declared, secret=secret)
-        if secret is None or terms.cards.get(name) != secret.card.fingerprint:
-            raise InvalidArgument("secret", name, "has no secret of the card that the terms name")
-        self._records = records_of_run(terms, declared)
-
     def _sealed_offer(self, message: Message, weighing: Weighing) -> Work:
         """One part to each compute party, charged before it is drawn and kept so that it can be sent again.
 
@@ -682,10 +657,11 @@ class SplitOwner(SealedOwner):
         charge: what cannot be offered costs nothing. Shares are drawn after it, with coins. Nothing leaves before the
         ledger keeps all of them; so where a crash came in between, drawing others for the same charge tells nothing.
         """
+        form = records_of_run(self.terms, self._admission.declared)
         handles, leaving = self._leaving(draw_offer(self.terms, self._scan, weighing, key=self._key))
         assert leaving.table is not None  # noqa: S101 - rows of a declared source have records
-        records = self._records.encode(leaving.table, leaving.labels, handles)
-        read = self._records.read(records)
+        records = form.encode(leaving.table, leaving.labels, handles)
+        read = form.read(records)
         if not read.sound.all():
             raise IllegalMessage("a row of this owner makes no record that its buyer could read")
 

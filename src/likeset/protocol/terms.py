@@ -28,7 +28,7 @@ from likeset.geometry.selection import LARGEST_EXPONENT
 from likeset.privacy.accounting import checked_delta
 from likeset.privacy.auction import PAPER_AUCTION, plan_threshold
 from likeset.privacy.events import Observer, PrivacyUnit, Relation
-from likeset.privacy.mwem_mean import CHANGING_SCHEDULES, SCHEDULES
+from likeset.privacy.mwem_mean import CHANGING_SCHEDULES
 
 MOST_TEXT = 1 << 17
 """Characters in the text of terms: as many owners as a stranger may name have a card each."""
@@ -166,6 +166,10 @@ def _delta(name: str, value: object) -> float:
     return number
 
 
+def _folds(name: str, value: object) -> int:
+    return 0 if value == 0 else arguments.count(name, value, least=2, most=MOST_FOLDS)
+
+
 def _fingerprints(_: str, cards: object) -> Mapping[str, str]:
     """Fingerprints of cards by the names of their parties, in one order; no two of them alike."""
     if not isinstance(cards, Mapping) or not all(isinstance(name, str) for name in cards):
@@ -248,10 +252,9 @@ class _Rounds:
         default="none",
         setting=_OF_PAPER,
     )
-    schedule: str = _field(
+    schedule: Literal["", "theorem", "proof", "experiment"] = _field(
         "the paper's schedule for ``mwem``: ``theorem``, ``proof``, or ``experiment`` (with its own length and kernel "
         "of the release unless others are given); empty splits the budget",
-        lambda name, value: arguments.one_of(name, value, ("", *SCHEDULES)),
         default="",
         setting=_OF_PAPER,
     )
@@ -325,12 +328,16 @@ class RunSettings(_Rounds):
     gamma: float | Literal["median"] = _field(
         "gamma of the selection's kernel (a larger one is narrower), or ``median``: from the target's distances, which "
         "no owner receives",
+        arguments.positive,
         default="median",
     )
-    gamma_scale: float = _field("gamma times the median squared distance, for ``median``", default=1.0, setting=_FINE)
+    gamma_scale: float = _field(
+        "gamma times the median squared distance, for ``median``", arguments.positive, default=1.0, setting=_FINE
+    )
     release_gamma: float | None = _field(
         "gamma of the release's kernel, which owners see; if not given, from public rows, or chosen privately within "
         "the budget",
+        arguments.positive,
         default=None,
     )
     dimension: int | Literal["auto"] = _count(
@@ -367,6 +374,7 @@ class RunSettings(_Rounds):
     folds: int = _field(
         "number of parts into which the curator splits the target, to measure the distance to new rows; each part "
         "costs a selection, and with 0 that distance stays unknown",
+        _folds,
         default=5,
         setting=_FINE,
     )
@@ -375,6 +383,7 @@ class RunSettings(_Rounds):
     )
     declared_size: int | None = _field(
         "under add-or-remove, which protects the number of the target's rows, a public number in its place",
+        arguments.count,
         default=None,
     )
     # Sums of money are numbers.
@@ -393,6 +402,7 @@ class RunSettings(_Rounds):
     )
     seed: int | None = _field(
         "seed of the public coins and, with simulated noise, of everything; a run with secret noise cannot be repeated",
+        lambda name, value: arguments.count(name, value, least=0),
         default=None,
         setting={"argument": "random_state"},
     )
@@ -500,12 +510,8 @@ def digest_of_rows(rows: Rows) -> str:
     return hashlib.sha256(head + plain.tobytes()).hexdigest()
 
 
-def largest_split(gamma: float, columns: int) -> float:
-    """How large numbers of rows may be so that 64 bits hold their distances, in units of the kernel's width."""
-    return min(_LARGEST_SPLIT_ENTRY, math.sqrt(_FARTHEST / (gamma * columns)))
-
-
 def largest_split_gamma(largest: float, columns: int) -> float:
+    """For rows with numbers of up to this size: the largest that ``SplitTerms.check_holds`` takes."""
     return _FARTHEST / (columns * largest**2) * (1.0 - 1e-9)
 
 
@@ -533,12 +539,19 @@ class SplitTerms(SplitShape):
         "width of the selection's kernel. Public: it must not be read off the target.", 1e-6, 1e6, "drawn", kw_only=True
     )
 
+    def check_holds(self, columns: int, *, largest: float, argument: str = "split.gamma") -> None:
+        """Raise unless 64 bits hold the distances of rows, in units of the kernel's width."""
+        most = min(_LARGEST_SPLIT_ENTRY, math.sqrt(_FARTHEST / (self.gamma * columns)))
+        if largest > most:
+            reason = f"rows may have numbers of up to {most:.4g} there, and these have up to {largest:.4g}"
+            raise InvalidArgument(argument, self.gamma, f"is too large for a split curator: {reason}; scale them down")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTerms:
     """What is fixed of the terms of one run before anything is drawn for it.
 
-    Where a field comes from: ``setting`` (a setting of the same name), ``fact`` (of the same name about the data),
+    Where a field comes from: ``setting`` (a setting of the same name), ``fact`` (about the data),
     ``choice`` (made from both), ``drawn`` (for the run).
     """
 
@@ -593,7 +606,7 @@ class PlannedTerms:
         "how many public rows start the summary of ``interactive``; never owners' rows", 1_000_000, least=0
     )
     seed_digest: str = _field("which rows these are (``digest_of_rows``); empty where there are none")
-    schedule: str = _from_setting("schedule")
+    schedule: Literal["", "theorem", "proof", "experiment"] = _from_setting("schedule")
     promised_epsilon: float = _amount(
         "from which ``theorem`` and ``proof`` compute their steps; 0 otherwise. It limits nothing", *_EPSILON, zero=True
     )
@@ -797,10 +810,7 @@ class Terms(PlannedTerms):
             return
         if WITNESS not in self.cards:
             raise InvalidArgument("cards", "no witness", "a split run names three computing parties by their cards")
-        most = largest_split(split.gamma, self.kernel.columns)
-        if self.kernel.largest > most:
-            reason = f"rows may have numbers of up to {most:g} there, and these have up to {self.kernel.largest:g}"
-            raise InvalidArgument("split.gamma", split.gamma, f"is too large: {reason}; scale the columns down")
+        split.check_holds(self.kernel.columns, largest=self.kernel.largest)
 
     @cached_property
     def end(self) -> datetime | None:
@@ -878,7 +888,7 @@ def _canonical_text(document: dict[str, Any]) -> str:
 
 
 def names_from(origin: Origin) -> tuple[str, ...]:
-    """Fields of planned terms that come from a setting, or a fact, of the same name."""
+    """Fields of planned terms of an origin; those that come from a setting have its name."""
     return tuple(declared.name for declared in fields(PlannedTerms) if declared.metadata.get("origin") == origin)
 
 

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field, create_model
 
 from likeset import documents
-from likeset.arguments import Rows, checked_name
+from likeset.arguments import Rows
 from likeset.documents import Document
 from likeset.errors import (
     BadDocument,
@@ -117,7 +117,9 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
     def _with_preset(self) -> Self:
         known = PRESETS[self.preset] if self.preset else {}
         unsaid = {name: value for name, value in known.items() if name not in self.model_fields_set}
-        return self.model_copy(update=unsaid)
+        job = self.model_copy(update=unsaid)
+        RunSettings(**{setting.name: getattr(job, setting.name) for setting in settings()})  # checks their ranges
+        return job
 
     def beside(self, folder: Path) -> Self:
         def moved(path: str | None) -> str | None:
@@ -205,15 +207,10 @@ class Inputs:
 
 
 def open_inputs(job: Job, *, keep_key: int) -> Inputs:
-    """Open the schema, the target and public rows; of owners only the names are looked at.
+    """Open the schema, the target and public rows; owners' files stay closed.
 
     ``keep_key`` decides which rows of an id take part, where the schema keeps a few.
     """
-    for name in job.owners:
-        try:
-            checked_name("owners", name)
-        except InvalidArgument as error:
-            raise InvalidArgument("owners", repr(name), error.reason) from error
     schema = Schema.load(job.schema_file)
     target = _mapped(job.target, schema, keep_key=keep_key)
     rows = len(target.rows)
@@ -418,7 +415,8 @@ class JobFolder:
         out = Path(job.out)
         _check_place(out, unfinished(out), resume=resume)
         named = named_job(job, unfinished(out) / JOB, resume=resume).beside(Path.cwd())
-        _check_ledger(named)
+        if named.ledger is not None and (Path(named.ledger).is_dir() or not Path(named.ledger).parent.is_dir()):
+            raise InvalidArgument("ledger", named.ledger, "is a directory, or in no directory; name a file in one")
         return cls(named, out, resume)
 
     @property
@@ -498,17 +496,6 @@ def _check_place(out: Path, partial: Path, *, resume: bool) -> None:
         raise InvalidArgument("out", out, reason)
     if not os.access(out.parent, os.W_OK):
         raise InvalidArgument("out", out, f"cannot be made: {out.parent} is no directory, or may not be written to")
-
-
-def _check_ledger(job: Job) -> None:
-    if job.ledger is None:
-        return
-    path = Path(job.ledger)
-    if path.is_dir() or not path.parent.is_dir():
-        raise InvalidArgument("ledger", path, "is a directory, or in no directory; name a file in one")
-    if path.exists():
-        with Ledger(path):
-            pass
 
 
 def named_job(job: Job, path: Path | None = None, *, resume: bool = False) -> Job:

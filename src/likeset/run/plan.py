@@ -5,18 +5,16 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import BudgetExceeded, InvalidArgument
 from likeset.geometry.kernels import median_gamma
 from likeset.geometry.selection import Selection, is_usable_width
-from likeset.ledger.budget import Account, Charge, Limit, Request, check_account
+from likeset.ledger.budget import Account, Charge, Limit, Request
 from likeset.ledger.ledger import Ledger
 from likeset.privacy import accounting, width_choice
 from likeset.privacy.accounting import Basis
@@ -24,20 +22,18 @@ from likeset.privacy.events import ROW, Composition, Event, PrivacyUnit, Release
 from likeset.privacy.mwem_mean import PAPER_GAMMA
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
 from likeset.protocol import notices
-from likeset.protocol.draft import Draft, Facts, ReleaseOutlook, release_outlook
 from likeset.protocol.notices import Notice, notice_documents
 from likeset.protocol.prices import PlannedView, auction_plan, limit_of, planned_views, size_event, summary_event
 from likeset.protocol.terms import (
-    MOST_FOLDS,
     RELEASE_SCALE,
     Budget,
     PlannedTerms,
     RunSettings,
     SplitShape,
     Terms,
-    largest_split,
     largest_split_gamma,
 )
+from likeset.run.draft import Draft, ReleaseOutlook, release_outlook
 from likeset.run.job import Inputs, Job, RunSecrets, named_job, note_how_to_raise, open_inputs, options_to_change
 from likeset.split.engine.agreement import MOST_COLUMNS, PARTIES
 from likeset.split.host import program_digest
@@ -69,7 +65,7 @@ class RunDraws:
 
 
 def new_draws(settings: RunSettings) -> RunDraws:
-    coins, simulated = public_coins(settings), settings.noise == "simulated"
+    coins, simulated = np.random.default_rng(settings.seed), settings.noise == "simulated"
 
     def draw(bits: int) -> int:
         if not simulated:
@@ -92,22 +88,7 @@ def draws_of_run(settings: RunSettings, ledger_path: Path, *, run: str) -> RunDr
     return draws
 
 
-def public_coins(settings: RunSettings) -> np.random.Generator:
-    return np.random.default_rng(None if settings.seed is None else arguments.count("seed", settings.seed, least=0))
-
-
 # The widths of kernels, and a split curator
-
-
-def is_split(settings: RunSettings) -> bool:
-    """Whether the curator is to be split; what ``auto`` means between organisations is settled before."""
-    return arguments.one_of("curator", settings.curator, ("auto", "trusted", "split")) == "split"
-
-
-def planned_split(settings: RunSettings) -> SplitShape | None:
-    if not is_split(settings):
-        return None
-    return SplitShape(program_digest(), arguments.count("size", settings.size))
 
 
 def split_width(settings: RunSettings, inputs: Inputs, release_gamma: float) -> float:
@@ -116,7 +97,7 @@ def split_width(settings: RunSettings, inputs: Inputs, release_gamma: float) -> 
     What follows from the release is no narrower than what 64 bits hold, by the range that a schema declares.
     """
     if settings.gamma != "median":
-        return arguments.positive("gamma", settings.gamma)
+        return settings.gamma
     gamma, columns = settings.gamma_scale * release_gamma / RELEASE_SCALE, inputs.target.rows.shape[1]
     return min(gamma, largest_split_gamma(_largest_entry(inputs), columns))
 
@@ -127,11 +108,8 @@ def check_split_width(settings: RunSettings, inputs: Inputs, split: SplitShape, 
     if columns > MOST_COLUMNS:
         reason = f"shares rows of at most {MOST_COLUMNS:,} numbers; these have {columns:,}"
         raise InvalidArgument("curator", "split", reason)
-    gamma = split.drawn(gamma=split_width(settings, inputs, release_gamma)).gamma
-    most = largest_split(gamma, columns)
-    if _largest_entry(inputs) > most:
-        reason = f"is too large for a split curator: rows may then have numbers of up to {most:.4g}; scale them down"
-        raise InvalidArgument("gamma", f"{gamma:g}", reason)
+    terms = split.drawn(gamma=split_width(settings, inputs, release_gamma))
+    terms.check_holds(columns, largest=_largest_entry(inputs), argument="gamma")
 
 
 def split_notes(settings: RunSettings, split: SplitShape | None) -> tuple[Notice, ...]:
@@ -148,14 +126,14 @@ def split_notes(settings: RunSettings, split: SplitShape | None) -> tuple[Notice
 def public_width(settings: RunSettings, inputs: Inputs, *, released: bool) -> float | None:
     """The width of the release's kernel as far as public facts give it; None if it must be chosen privately."""
     if settings.release_gamma is not None:
-        gamma = arguments.positive("release_gamma", settings.release_gamma)
+        gamma = settings.release_gamma
     elif inputs.public_rows is not None:
         gamma = gamma_by_median("public_rows", inputs.public_rows, scale=RELEASE_SCALE)
     elif settings.schedule == "experiment":
         gamma = PAPER_GAMMA
     elif released:
         return None
-    elif not is_split(settings) or settings.gamma != "median":
+    elif settings.curator != "split" or settings.gamma != "median":
         return NO_WIDTH  # nobody uses it
     else:
         reason = "must be a number for a split curator without a release; give gamma, release_gamma or public_rows"
@@ -236,10 +214,6 @@ class Plan:
         raise InvalidArgument(setting, f"{limit:g}", reason)
 
     @cached_property
-    def kernel_width(self) -> float:
-        return self.selection.kernel_width(self.inputs.target.rows)
-
-    @cached_property
     def warnings(self) -> tuple[Notice, ...]:
         return tuple(self.inputs.warnings(self.settings))
 
@@ -250,8 +224,7 @@ class Plan:
     @property
     def expected_rows_seen(self) -> int:
         """About how many it will be: with an auction, chance decides how many owners are asked."""
-        asked = self.terms.asked_owners if self.terms.auction == "threshold" else len(self.terms.owners)
-        return self.terms.rows_per_owner * asked
+        return self.terms.rows_per_owner * self.terms.asked_owners
 
     @property
     def messages(self) -> int:
@@ -271,8 +244,26 @@ class Plan:
 
     @cached_property
     def accounts(self) -> list[dict[str, Any]] | None:
-        path = self.inputs.ledger
-        return None if path is None or not Path(path).exists() else _ledger_outlook(self, Path(path))
+        """What the ledger has of the target and of owners, before and after the run; None if there is no ledger yet."""
+        if self.inputs.ledger is None or not (path := Path(self.inputs.ledger)).exists():
+            return None
+        terms, about_target = self.terms, self.guarantees[0]
+        of_owners = {View.curator(owner) for owner in terms.owners}
+        with Ledger(path, read_only=True) as opened:
+            try:
+                self.check_affordable(opened)
+            except BudgetExceeded as error:
+                note_how_to_raise(error, path)
+                raise
+            known = {account.view: account for account in opened.accounts()}
+            limits = {} if about_target.view in known else {about_target.view: self._target_limit}
+            ((before, after),) = opened.quote(Charge(((about_target.view, about_target.event),)), limits=limits)
+        spent, total = (one.epsilon if one.basis is Basis.PROVEN else None for one in (before, after))
+        rows = [account for view, account in known.items() if view in of_owners]
+        return [
+            _outlook(after, "epsilon", spent, total, after.limit.epsilon),
+            *(_outlook(one, "rows", one.rows, one.rows + terms.rows_per_owner, one.limit.rows) for one in rows),
+        ]
 
     def document(self) -> dict[str, Any]:
         terms, advice, target = self.terms, self.advice, self.inputs.target
@@ -320,41 +311,23 @@ class Plan:
         """What a ledger that knows nothing of the target allows owners to learn about it."""
         return limit_of(self.settings.epsilon, self.settings.delta, self.terms.relation, simulated=self.simulated)
 
-    def quote(self, ledger: Ledger) -> tuple[tuple[Account, Account], ...]:
-        """What owners know about the target before and after the run; an account that is not there is as if new."""
-        about_target = self.guarantees[0]
-        known = {account.view for account in ledger.accounts()}
-        limits = {} if about_target.view in known else {about_target.view: self._target_limit}
-        return ledger.quote(Charge(((about_target.view, about_target.event),)), limits=limits)
-
     def check_affordable(self, ledger: Ledger) -> None:
-        about_target = self.guarantees[0]  # what is wrong with the terms shows before anything is spent
-        check_accounts(ledger, self.guarantees)
-        if ledger.messages(run=self.terms.run):
-            return  # a run that is resumed has paid for some of its releases
-        check_rows_left(ledger, self.terms)
-        # All releases of the target must fit together: nothing is spent on the first if the last cannot be paid.
-        for before, after in self.quote(ledger):
-            most, epsilon = after.limit.epsilon, after.epsilon
-            if most is not None and epsilon is not None and epsilon > most * (1.0 + _ROUNDING):
-                raise BudgetExceeded(
-                    str(about_target.view),
-                    spent=before.epsilon or 0.0,
-                    requested=about_target.guarantee.epsilon,
-                    limit=most,
-                    unit=f"epsilon at delta = {after.limit.delta:g}, {after.limit.relation}",
-                )
-        self._check_owners_accounts(ledger)
+        """Accounts that the ledger has must allow what will be charged to them; new ones get limits that suffice.
 
-    def _check_owners_accounts(self, ledger: Ledger) -> None:
-        """Accounts that the ledger has must allow what will be charged to them; new ones get limits that suffice."""
-        terms, known = self.terms, {account.view for account in ledger.accounts()}
-        views = [view for owner in terms.owners if (view := View.owners(owner)) in known]
+        All releases must fit together: nothing is spent on the first if the last cannot be paid.
+        """
+        terms, about_target = self.terms, self.guarantees[0]  # the terms are checked with their prices
+        if ledger.messages(run=terms.run):
+            return  # a run that is resumed has paid for some of its releases
+        check_rows_left(ledger, terms)
         events: list[Event] = [] if terms.auction == "everyone" else [auction_plan(terms).event]
         events += [] if terms.summary_release == "none" else [summary_event(terms)]
-        if views and events:
-            charged = Composition(tuple(Simulated(event) if self.simulated else event for event in events))
-            ledger.check(Charge(tuple((view, charged) for view in views)))
+        heard = Composition(tuple(Simulated(event) if self.simulated else event for event in events))
+        costs = [(about_target.view, about_target.event)]
+        costs += [(View.owners(owner), heard) for owner in terms.owners if events]
+        known = {account.view for account in ledger.accounts()}
+        if charged := tuple((view, event) for view, event in costs if view in known):
+            ledger.check(Charge(charged))
 
     def settle(
         self, ledger: Ledger, draws: RunDraws, *, content: bytes | None, **between: Any
@@ -398,20 +371,18 @@ class Plan:
             return np.float64(chosen.value).tobytes(), chosen
 
         charge = Charge(((View.owners(self.inputs.consumer), event),))
-        data = ledger.draw(charge, run, request=width_request(self.terms))
+        data = ledger.draw(charge, run, request=Request(self.terms.run, 0, f"{self.terms.consumer}/width"))
         return RELEASE_SCALE / float(np.frombuffer(data, dtype=np.float64)[0])
 
 
 def make_plan(settings: RunSettings, inputs: Inputs) -> Plan:
-    """Plan a run; what is wrong with the settings shows here, or when the plan is asked for its guarantees."""
-    arguments.one_of("noise", settings.noise, ("secret", "simulated"))
-    public_coins(settings)  # wrong words and numbers show before anything else is done
-    seed_rows = _checked_seed_rows(settings, inputs)
+    """Plan a run; settings that do not fit together show here, or when the plan is asked for its guarantees."""
     selection = _selection(settings, inputs)
-    draft = Draft(settings, _facts(settings, inputs, seed_rows))
+    draft = Draft(settings, inputs)
     width = public_width(settings, inputs, released=draft.releases_target)
     width_plan, budget = (None, draft.budget) if width is not None else draft.split_for_width()
-    split = planned_split(settings)
+    # What ``auto`` means between organisations is settled before; in one process it is a trusted curator.
+    split = SplitShape(program_digest(), settings.size) if settings.curator == "split" else None
     terms = draft.planned(target_budget=budget, split=split)
     _check_enough_asked(settings, terms)
     if width is None or not draft.releases_target:
@@ -421,35 +392,15 @@ def make_plan(settings: RunSettings, inputs: Inputs) -> Plan:
     if split is not None and (width is not None or settings.gamma != "median"):
         check_split_width(settings, inputs, split, width or NO_WIDTH)
     notes = (*draft.notes, *split_notes(settings, split))
-    return Plan(settings, inputs, terms, selection, seed_rows, width, width_plan, notes)
+    return Plan(settings, inputs, terms, selection, draft.seed_rows, width, width_plan, notes)
 
 
 def _check_enough_asked(settings: RunSettings, terms: PlannedTerms) -> None:
-    if type(settings.allow_fewer) is not bool:
-        raise InvalidArgument("allow_fewer", type(settings.allow_fewer).__name__, "must be True or False")
     asked = terms.rows_per_owner * terms.asked_owners
     if asked < terms.size and not settings.allow_fewer:
         rows = "1 row" if asked == 1 else f"{asked:,} rows"
         reason = f"asks owners for {rows} where {terms.size:,} are wanted; raise it to 1 or more"
         raise InvalidArgument("offer_factor", terms.offer_factor, f"{reason}, or {_ALLOW_FEWER}")
-
-
-def _facts(settings: RunSettings, inputs: Inputs, seed_rows: Rows | None) -> Facts:
-    return Facts(
-        run=inputs.run,
-        consumer=inputs.consumer,
-        purpose=inputs.purpose,
-        target_size=_public_size(settings, inputs),
-        columns=inputs.target.rows.shape[1],
-        column_names=inputs.column_names,
-        schema_digest="" if inputs.schema is None else inputs.schema.digest,
-        record_bytes=0 if inputs.declared is None else inputs.declared.record_bytes,
-        owners=inputs.owners,
-        rows_per_unit=arguments.count("rows_per_unit", inputs.rows_per_unit),
-        id_column=inputs.id_column,
-        seed_rows=seed_rows,
-        version=version("likeset"),
-    )
 
 
 def _largest_entry(inputs: Inputs) -> float:
@@ -458,46 +409,18 @@ def _largest_entry(inputs: Inputs) -> float:
 
 def _selection(settings: RunSettings, inputs: Inputs) -> Selection:
     """How the curator selects; whatever could go wrong with it goes wrong here, before anything is spent."""
-    scale = arguments.positive("gamma_scale", settings.gamma_scale)
-    if not isinstance(settings.weights, bool):
-        raise InvalidArgument("weights", type(settings.weights).__name__, "must be True or False")
-    arguments.one_of("labels", settings.labels, ("match", "ignore"))
     if settings.weights and settings.protocol == "interactive":
         raise InvalidArgument("weights", True, "go with the sealed protocol")
-    if settings.folds:
-        arguments.count("folds", settings.folds, least=2, most=MOST_FOLDS)
-    if is_split(settings):
+    if settings.curator == "split":
         return Selection(weighted=settings.weights)  # its kernel stands in the terms
     given = PAPER_GAMMA if settings.gamma == "median" and settings.schedule == "experiment" else settings.gamma
     if given == "median":
-        gamma = gamma_by_median("target", inputs.target.rows, scale=scale)
+        gamma = gamma_by_median("target", inputs.target.rows, scale=settings.gamma_scale)
         check_width("gamma_scale", gamma, inputs)
     else:
-        gamma = arguments.positive("gamma", given)
+        gamma = given
         check_width("gamma", gamma, inputs)
     return Selection(gamma=gamma, weighted=settings.weights, folds=settings.folds)
-
-
-def _public_size(settings: RunSettings, inputs: Inputs) -> int:
-    declared = settings.declared_size
-    if (settings.relation == "add-or-remove") != (declared is not None):
-        reason = "must be given under add-or-remove, which protects the number of the target's rows, and only there"
-        raise InvalidArgument("declared_size", declared, reason)
-    return len(inputs.target.rows) if declared is None else arguments.count("declared_size", declared)
-
-
-def _checked_seed_rows(settings: RunSettings, inputs: Inputs) -> Rows | None:
-    if inputs.seed_rows is None:
-        if settings.schedule == "experiment":
-            raise InvalidArgument(
-                "seed_rows", None, "must be given: the paper's experiments start from about 150 public rows"
-            )
-        return None
-    if settings.protocol != "interactive":
-        raise InvalidArgument("seed_rows", "given", "go with the interactive protocol only")
-    rows = arguments.matrix("seed_rows", inputs.seed_rows)
-    arguments.same_columns("target", inputs.target.rows, "seed_rows", rows)
-    return rows
 
 
 def open_plan(job: Job, *, secrets: RunSecrets) -> Plan:
@@ -530,31 +453,9 @@ def check_owners_files(job: Job) -> None:
 # Guarantees and budgets
 
 
-def width_request(terms: PlannedTerms) -> Request:
-    return Request(terms.run, 0, f"{terms.consumer}/width")
-
-
-def views_of_run(terms: Terms, ledger: Ledger) -> tuple[PlannedView, ...]:
-    """The views of a run that was signed here; the ledger says whether the release's width was chosen privately."""
-    charge = ledger.charge_of(width_request(terms))
-    return planned_views(terms, width_choice=None if charge is None else charge.costs[0][1])
-
-
 def open_accounts(ledger: Ledger, limits: Mapping[View, Limit]) -> None:
     known = {account.view for account in ledger.accounts()}
     ledger.set_limits({view: limit for view, limit in limits.items() if view not in known})
-
-
-def check_accounts(ledger: Ledger, planned: Iterable[PlannedView]) -> None:
-    """Raise ``OtherRelation`` unless every account that a run charges has its relation and its unit of privacy.
-
-    The ledger checks each charge; this checks all of them before the first charge and before the terms are shown.
-    """
-    accounts = ledger.accounts()
-    for costs in planned:
-        for account in accounts:
-            if account.view == costs.view:
-                check_account(account.view, account.limit, account.unit, costs.event)
 
 
 def check_rows_left(ledger: Ledger, terms: PlannedTerms) -> None:
@@ -639,28 +540,12 @@ def _over_all_runs(account: Account, unbounded: list[Account]) -> str:
     )
 
 
-def _ledger_outlook(plan: Plan, path: Path) -> list[dict[str, Any]]:
-    each, views = plan.terms.rows_per_owner, {View.curator(owner) for owner in plan.terms.owners}
-    with Ledger(path, read_only=True) as ledger:
-        try:
-            plan.check_affordable(ledger)
-        except BudgetExceeded as error:
-            note_how_to_raise(error, path)
-            raise
-        quoted = plan.quote(ledger)
-        of_owners = [account for account in ledger.accounts() if account.view in views]
-
-    def outlook(account: Account, unit: str, spent: float | None, after: float | None) -> dict[str, Any]:
-        limit = account.limit.epsilon if unit == "epsilon" else account.limit.rows
-        left = None if after is None or limit is None else max(0.0, limit - after)
-        about = account.view.protected
-        return {"about": about, "unit": unit, "spent": spent, "after": after, "limit": limit, "left": left}
-
-    def proven(account: Account) -> float | None:
-        return account.epsilon if account.basis is Basis.PROVEN else None
-
-    epsilons = [outlook(after, "epsilon", proven(before), proven(after)) for before, after in quoted]
-    return epsilons + [outlook(one, "rows", one.rows, one.rows + each) for one in of_owners]
+def _outlook(
+    account: Account, unit: str, spent: float | None, after: float | None, limit: float | None
+) -> dict[str, Any]:
+    left = None if after is None or limit is None else max(0.0, limit - after)
+    about = account.view.protected
+    return {"about": about, "unit": unit, "spent": spent, "after": after, "limit": limit, "left": left}
 
 
 # Advice

@@ -191,7 +191,8 @@ class Result:
 
     @property
     def gamma(self) -> float:
-        return self.plan.kernel_width if self.terms.split is None else self.terms.split.gamma
+        split = self.terms.split
+        return self.plan.selection.kernel_width(self.target) if split is None else split.gamma
 
     @property
     def picks(self) -> tuple[tuple[str, int], ...]:

@@ -257,7 +257,7 @@ def run_here(
         },
         offered=offered,
         held_out_curve=() if held_out is None else tuple(map(float, held_out.curve)),
-        warnings=_warnings(plan, ended, shown_names or {}),
+        warnings=_warnings(plan, terms, ended, shown_names or {}),
         seconds={"running": time.perf_counter() - start},
     )
 
@@ -295,17 +295,11 @@ def _run_split(
     )
 
 
-def _warnings(plan: Plan, result: RunResult, shown_names: Mapping[str, str]) -> tuple[Notice, ...]:
-    summary, size = result.summary, plan.terms.size
-    shown = {name: shown_names.get(name, name) for name in plan.terms.owners}
-    warnings = [
-        *plan.notes,
-        *notices.on_owners(list(shown.values()), summary, answers={}, split=plan.terms.split is not None),
-    ]
-    warnings += [notices.could_not_answer(shown[name], why) for name, why in result.failures.items()]
-    if len(summary.rows) < size:
-        warnings.append(notices.few_rows(len(summary.rows), size))
-    return tuple(warnings)
+def _warnings(plan: Plan, terms: Terms, result: RunResult, shown_names: Mapping[str, str]) -> tuple[Notice, ...]:
+    shown = {name: shown_names.get(name, name) for name in terms.owners}
+    failures = [notices.could_not_answer(shown[name], why) for name, why in result.failures.items()]
+    summary = notices.on_summary(terms, result.summary, owners=tuple(shown.values()), answers={})
+    return (*plan.notes, *summary, *failures)
 
 
 # Runs with owners elsewhere
@@ -419,8 +413,7 @@ def collect(consumer: ConsumerRole, run: Run) -> Result:
     plan = open_plan(job, secrets=draws_of_run(job, ledger, run=run.name).secrets)
     budget = counted_budget(job, consumer.home.database)
     unanswered = consumer.progress(run).unanswered
-    warnings = notices.on_owners(terms.owners, summary, answers=unanswered, split=terms.split is not None)
-    came, absent = len(summary.rows), {terms.owners[place] for place in summary.absent}
+    absent = {terms.owners[place] for place in summary.absent}
     return Result(
         plan=plan,
         terms=terms,
@@ -428,7 +421,7 @@ def collect(consumer: ConsumerRole, run: Run) -> Result:
         rows=summary.rows,
         row_numbers=tuple(map(int, summary.handles)),
         facts={name: OwnerFacts(disclosed=0 if name in absent else None) for name in terms.owners},
-        warnings=(*warnings, *([notices.few_rows(came, terms.size)] if came < terms.size else [])),
+        warnings=tuple(notices.on_summary(terms, summary, owners=terms.owners, answers=unanswered)),
         seconds=dict.fromkeys(("running", "total"), 0.0),
         file_warnings=plan.warnings,
         budget=budget,

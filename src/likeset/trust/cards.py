@@ -96,12 +96,12 @@ def signed(context: str, *parts: bytes) -> bytes:
 class Signed:
     """A statement that a card signed, in its one form: ``fields(tag, *parts, signature)``.
 
-    Each kind is a frozen dataclass that says what the parts mean, and whose card must have signed them.
+    Each kind is a frozen dataclass that says what the parts mean. Who signs one encloses its card; a kind without a
+    ``card`` names its signer otherwise.
     """
 
     tag: ClassVar[bytes]
     context: ClassVar[str]
-    card: "Card"  # of the signer; a kind without it says in ``signer`` who that is
     signature: bytes
 
     @property
@@ -110,7 +110,8 @@ class Signed:
 
     @property
     def signer(self) -> str:
-        return self.card.fingerprint
+        card: Card = self.card  # type: ignore[attr-defined]  # kinds that have none override this
+        return card.fingerprint
 
     def to_bytes(self) -> bytes:
         return fields(self.tag, *self.parts, self.signature)

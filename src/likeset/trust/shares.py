@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
-from likeset.errors import BadDocument, InvalidArgument, OfferRefused
+from likeset.errors import BadDocument, InvalidArgument
 from likeset.trust.cards import (
     FINGERPRINT_BYTES,
     LIST_CONTEXT,
@@ -185,7 +185,6 @@ _SHARE_TAG, _SLOT_TAG = b"likeset share", b"likeset slot"
 
 
 class OfferFault(StrEnum):
-    FORM = "it does not have the form of a part of an offer"
     CONTEXT = "its list is of another owner, other terms or other compute parties"
     SIGNATURE = "the owner's card did not sign its list"
     SIZE = "it has other numbers of slots, words or bytes than the terms say"
@@ -317,11 +316,8 @@ class OfferPart:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        try:
-            role, listed, *rest = read_tagged(_PART_TAG, data, 7)
-            return cls(_role_in(role), OfferList.from_bytes(listed), *rest)
-        except BadDocument:
-            raise OfferRefused(OfferFault.FORM) from None
+        role, listed, *rest = read_tagged(_PART_TAG, data, 7)
+        return cls(_role_in(role), OfferList.from_bytes(listed), *rest)
 
     def digests_of(self, slot: int) -> list[bytes]:
         size = SLOT_DIGESTS * DIGEST_BYTES
@@ -392,9 +388,9 @@ def check_part(part: OfferPart, *, context: OfferContext, role: ComputeRole, own
     """
     listed, slots = part.offer_list, shape.slots
     if listed.offer != context or owner.fingerprint != context.owner:
-        raise OfferRefused(OfferFault.CONTEXT)
+        raise BadDocument("offer", OfferFault.CONTEXT)
     if not listed.is_signed_by(owner):
-        raise OfferRefused(OfferFault.SIGNATURE)
+        raise BadDocument("offer", OfferFault.SIGNATURE)
     expected = (
         role,
         slots,
@@ -406,7 +402,7 @@ def check_part(part: OfferPart, *, context: OfferContext, role: ComputeRole, own
     )
     lengths = map(len, (part.digests, part.salts, part.share, part.key, part.envelopes))
     if expected != (part.role, listed.slots, *lengths):
-        raise OfferRefused(OfferFault.SIZE)
+        raise BadDocument("offer", OfferFault.SIZE)
     *commitments, randoms, envelopes = zip(*map(part.digests_of, range(slots)), strict=True)
     are_committed_to = (
         _leaves(context, part.digests) == listed.leaves
@@ -415,10 +411,10 @@ def check_part(part: OfferPart, *, context: OfferContext, role: ComputeRole, own
         and (role != "consumer" or hashlib.sha256(part.key).digest() == listed.key_digest)
     )
     if not are_committed_to:
-        raise OfferRefused(OfferFault.LIST)
+        raise BadDocument("offer", OfferFault.LIST)
     shares_of_r = {share[-RANDOM_BYTES:] for share in pieces(part.share, shape.share_bytes)}
     if len(set(randoms)) != slots or len(shares_of_r) != slots:
-        raise OfferRefused(OfferFault.REPEATED)
+        raise BadDocument("offer", OfferFault.REPEATED)
 
 
 _ENTRY_BYTES = FINGERPRINT_BYTES + DIGEST_BYTES

@@ -6,6 +6,7 @@ looks at a row.
 
 import math
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Literal
 
 from likeset import arguments
@@ -24,6 +25,7 @@ from likeset.protocol.terms import (
     digest_of_rows,
     names_from,
 )
+from likeset.run.job import Inputs
 
 _WIDTH_SHARE = 0.15
 """Share of the target's budget (in rho) that goes to the width of the release's kernel, where it must be chosen."""
@@ -38,29 +40,6 @@ _USUAL_OFFERS = 10.0
 _OFFERED_PER_ASKED = 10.0
 """With a threshold auction, about how many rows each asked owner discloses. Asking a tenth, a quarter or half of the
 owners instead was no better on unseen rows."""
-
-
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Facts:
-    """What is public about a run and its data; fields that the terms have too mean the same there.
-
-    ``columns`` counts the numbers of a row, ``column_names`` are of the table that they came from (empty for arrays),
-    and ``seed_rows`` are the public rows that start the summary of ``interactive``.
-    """
-
-    run: str
-    consumer: str
-    purpose: str
-    target_size: int
-    columns: int
-    column_names: tuple[str, ...]
-    schema_digest: str
-    record_bytes: int
-    owners: tuple[str, ...]
-    rows_per_unit: int
-    id_column: str
-    seed_rows: Rows | None
-    version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +74,20 @@ def release_outlook(
 @dataclass
 class Draft:
     settings: RunSettings
-    facts: Facts
+    inputs: Inputs
     notes: list[Notice] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        settings = self.settings
+        settings, inputs = self.settings, self.inputs
+        self.seed_rows, self.target_size = self._checked_seed_rows(), self._public_size()
+        self.unit = PrivacyUnit(arguments.count("rows_per_unit", inputs.rows_per_unit), inputs.id_column)
         self.relation = Relation(settings.relation)
         self.budget = Budget(settings.epsilon, settings.delta)
         self.offers: Literal["tilted", "uniform"] = self._chosen_offers()
         self.dimension = self._dimension() if settings.dimension == "auto" else settings.dimension
         if self.offers == "tilted" and settings.protocol == "sealed" and not self._outlook(self.dimension).pays:
-            self.offers, facts = "uniform", self.facts  # by the budget and the target's size alone
-            self.notes.append(notices.uniform_offers(facts.target_size, self.budget.epsilon, facts.rows_per_unit))
+            self.offers = "uniform"  # by the budget and the target's size alone
+            self.notes.append(notices.uniform_offers(self.target_size, self.budget.epsilon, self.unit.rows))
 
     @property
     def releases_target(self) -> bool:
@@ -122,12 +103,11 @@ class Draft:
                 None,
                 f"cannot be chosen privately under {self.relation} (there is no proof): give it, or public_rows",
             )
-        unit = self._unit
         rho = _rho_within(self.budget)
         choice = width_choice.plan(
-            size=self.facts.target_size, unit=unit, rho=_WIDTH_SHARE * rho, relation=self.relation
+            size=self.target_size, unit=self.unit, rho=_WIDTH_SHARE * rho, relation=self.relation
         )
-        quantity = gaussian_mean.unit_rows(unit, self.relation)
+        quantity = gaussian_mean.unit_rows(self.unit, self.relation)
         sigma = quantity.sensitivity / math.sqrt(2.0 * (1.0 - _WIDTH_SHARE) * rho)
         event = Gaussian(sigma=sigma, quantity=quantity, coordinates=self.dimension, spacing=gaussian_mean.SPACING)
         left = accounting.guarantee(event, relation=self.relation, delta=self.budget.delta)
@@ -135,15 +115,23 @@ class Draft:
 
     def planned(self, *, target_budget: Budget, split: SplitShape | None = None) -> PlannedTerms:
         """What is fixed of the terms before anything is drawn."""
-        settings, facts = self.settings, self.facts
+        settings, inputs, seed_rows = self.settings, self.inputs, self.seed_rows
         paper = settings.summary_release == "mwem" or bool(settings.schedule)
         name, epsilon, offset = self._auction(seen=split is None)
-        patience = settings.patience or auction.auction_patience(len(facts.owners)) if name == "paper" else 0
+        patience = settings.patience or auction.auction_patience(len(inputs.owners)) if name == "paper" else 0
         return PlannedTerms(
             **{name: getattr(settings, name) for name in names_from("setting")},
-            **{name: getattr(facts, name) for name in names_from("fact")},
-            columns=facts.column_names,
-            kernel=KernelShape(facts.columns, self.dimension, kind="paper" if paper else "paired"),
+            run=inputs.run,
+            consumer=inputs.consumer,
+            purpose=inputs.purpose,
+            owners=inputs.owners,
+            schema_digest="" if inputs.schema is None else inputs.schema.digest,
+            columns=inputs.column_names,
+            record_bytes=0 if inputs.declared is None else inputs.declared.record_bytes,
+            target_size=self.target_size,
+            rows_per_unit=self.unit.rows,
+            id_column=self.unit.column,
+            kernel=KernelShape(inputs.target.rows.shape[1], self.dimension, kind="paper" if paper else "paired"),
             split=split,
             offers=self.offers,
             target_budget=target_budget if self.releases_target else Budget(0.0, settings.delta),
@@ -154,9 +142,10 @@ class Draft:
             auction_offset=offset,
             auction_patience=patience,
             promised_epsilon=settings.promised_epsilon if settings.schedule in mwem_mean.CHANGING_SCHEDULES else 0.0,
-            seed_rows=0 if facts.seed_rows is None else len(facts.seed_rows),
-            seed_digest="" if facts.seed_rows is None else digest_of_rows(facts.seed_rows),
+            seed_rows=0 if seed_rows is None else len(seed_rows),
+            seed_digest="" if seed_rows is None else digest_of_rows(seed_rows),
             accept_unproven=tuple(settings.accept_unproven),
+            version=version("likeset"),
         )
 
     def _dimension(self) -> int:
@@ -174,19 +163,35 @@ class Draft:
         best = math.pow(1.0 / (math.sqrt(2.0) * self._outlook(_LONGEST).noise ** 2), 2.0 / 3.0)
         return 2 * round(min(max(best, _SHORTEST), _LONGEST) / 2.0)
 
-    @property
-    def _unit(self) -> PrivacyUnit:
-        return PrivacyUnit(self.facts.rows_per_unit, self.facts.id_column)
-
     def _outlook(self, dimension: int) -> ReleaseOutlook:
         return release_outlook(
             self.budget,
-            target_size=self.facts.target_size,
+            target_size=self.target_size,
             dimension=dimension,
             relation=self.relation,
-            unit=self._unit,
+            unit=self.unit,
             offer_factor=self.settings.offer_factor,
         )
+
+    def _public_size(self) -> int:
+        declared = self.settings.declared_size
+        if (self.settings.relation == "add-or-remove") != (declared is not None):
+            reason = "must be given under add-or-remove, which protects the number of the target's rows, and only there"
+            raise InvalidArgument("declared_size", declared, reason)
+        return len(self.inputs.target.rows) if declared is None else declared
+
+    def _checked_seed_rows(self) -> Rows | None:
+        if self.inputs.seed_rows is None:
+            if self.settings.schedule == "experiment":
+                raise InvalidArgument(
+                    "seed_rows", None, "must be given: the paper's experiments start from about 150 public rows"
+                )
+            return None
+        if self.settings.protocol != "interactive":
+            raise InvalidArgument("seed_rows", "given", "go with the interactive protocol only")
+        rows = arguments.matrix("seed_rows", self.inputs.seed_rows)
+        arguments.same_columns("target", self.inputs.target.rows, "seed_rows", rows)
+        return rows
 
     def _chosen_offers(self) -> Literal["tilted", "uniform"]:
         if self.settings.offers == "uniform":
@@ -203,7 +208,7 @@ class Draft:
 
     def _auction(self, *, seen: bool) -> tuple[Literal["everyone", "threshold", "paper"], float, int]:
         """Who is asked: its name, the epsilon of one use, and about how many owners a threshold asks."""
-        settings, owners = self.settings, len(self.facts.owners)
+        settings, owners = self.settings, len(self.inputs.owners)
         offered = settings.offer_factor * settings.size
         name = settings.auction
         if name == "auto":
