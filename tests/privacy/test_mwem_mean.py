@@ -177,25 +177,17 @@ def test_a_later_call_continues_from_the_last_distribution_not_from_the_average(
 
 @given(seed=st.integers(0, 2**31), calls=st.integers(2, 4), iterations=st.integers(1, 6))
 @settings(max_examples=examples(25))
-def test_changed_names_exactly_the_coordinates_that_differ_from_the_last_release(
-    seed: int, calls: int, iterations: int
-) -> None:
-    """Sparse updates of a kept copy give the released mean at every call.
-
-    Untouched coordinates are not named.
-    """
+def test_coordinates_that_no_step_touched_stay_exactly_as_released(seed: int, calls: int, iterations: int) -> None:
+    """A step touches one coordinate, and one that was touched in a call may move in the next one as well."""
     dimension = 12
     plan = _plan(15, dimension, epsilon=0.3, iterations=iterations)
     noise = SimulatedNoise(seed)
-    kept = np.zeros(dimension)
+    released = np.zeros(dimension)
     state = None
     for call in range(calls):
         value = mwem_mean.run(plan, _features(15, dimension, seed), noise, start=state).value
-        places = list(value.changed)
-        assert len(places) <= iterations * min(call + 1, 2)
-        kept[places] = value.mean[places]
-        assert (kept == value.mean).all()
-        state = value.state
+        assert np.count_nonzero(value.mean != released) <= iterations * min(call + 1, 2)
+        released, state = value.mean, value.state
 
 
 @pytest.mark.parametrize("shape", [(9, 4), (10, 3)])
