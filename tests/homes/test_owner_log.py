@@ -4,19 +4,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from home_world import (
-    CANARY,
-    Network,
-    Outside,
-    answered,
-    approve,
-    heard,
-    logged,
-    make_owner,
-    opened,
-    rows_text,
-    terms,
-)
+from home_world import CANARY, Network, Outside, answered, approve, heard, logged, make_owner, opened, rows_text, terms
 
 from likeset.errors import ChargeRefused, LedgerTampered
 from likeset.homes import review

@@ -65,10 +65,7 @@ def test_an_untouched_copy_verifies(original: Path) -> None:
 
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
-    number=st.integers(1, ENTRIES),
-    column=st.sampled_from(COLUMNS),
-    place=st.integers(0, 10**6),
-    bit=st.integers(0, 7),
+    number=st.integers(1, ENTRIES), column=st.sampled_from(COLUMNS), place=st.integers(0, 10**6), bit=st.integers(0, 7)
 )
 def test_a_flipped_bit_in_any_column_of_any_entry_is_found(
     original: Path, number: int, column: str, place: int, bit: int
@@ -314,10 +311,7 @@ def test_an_entry_that_says_nothing_readable_is_found_when_the_log_is_opened(tmp
         entry = link(Head(head.number, head.hash), kind="reviewed", key="run", body=body)
         connection.execute("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", entry)
     connection.close()
-    with (
-        pytest.raises(LedgerTampered, match=f"entry {entry.number}: .*not JSON"),
-        Ledger(path) as ledger,
-    ):
+    with pytest.raises(LedgerTampered, match=f"entry {entry.number}: .*not JSON"), Ledger(path) as ledger:
         ledger.head()
     with Ledger(path) as ledger:
         assert [problem.number for problem in ledger.verify().problems] == [entry.number]

@@ -10,19 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger_world import (
-    AUCTION,
-    CURATOR,
-    ROWS,
-    TARGET,
-    charge,
-    commit,
-    gaussian,
-    laplace,
-    limit,
-    opened,
-    reserve,
-)
+from ledger_world import AUCTION, CURATOR, ROWS, TARGET, charge, commit, gaussian, laplace, limit, opened, reserve
 
 from likeset import errors
 from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError

@@ -10,17 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from ledger_world import (
-    CURATOR,
-    ROWS,
-    TARGET,
-    Died,
-    charge,
-    commit,
-    laplace,
-    limit,
-    reserve,
-)
+from ledger_world import CURATOR, ROWS, TARGET, Died, charge, commit, laplace, limit, reserve
 
 from chance import examples
 from likeset.errors import BudgetExceeded, DifferentRequest, MessagePurged, UnfinishedRequest

@@ -115,13 +115,7 @@ def test_every_kind_of_the_vocabulary_has_a_name_in_json() -> None:
 
 _UNIT = {"kind": "unit", "rows": 1, "column": ""}
 _QUANTITY = {"kind": "row-sum", "norm": "euclidean", "radius": 1.0, "unit": _UNIT, "relation": "replace-one"}
-_GAUSSIAN = {
-    "kind": "gaussian",
-    "sigma": 8.0,
-    "quantity": _QUANTITY,
-    "coordinates": 280,
-    "spacing": 1e-6,
-}
+_GAUSSIAN = {"kind": "gaussian", "sigma": 8.0, "quantity": _QUANTITY, "coordinates": 280, "spacing": 1e-6}
 
 
 def _changed(**changes: Any) -> dict[str, Any]:

@@ -63,12 +63,7 @@ def _plan(rows: int, dimension: int, *, epsilon: float, iterations: int) -> mwem
 
 
 @settings(max_examples=examples(25))
-@given(
-    seed=st.integers(0, 2**31),
-    rows=st.integers(1, 30),
-    epsilon=st.floats(0.02, 5),
-    iterations=st.integers(1, 40),
-)
+@given(seed=st.integers(0, 2**31), rows=st.integers(1, 30), epsilon=st.floats(0.02, 5), iterations=st.integers(1, 40))
 def test_the_product_form_is_the_full_table(seed: int, rows: int, epsilon: float, iterations: int) -> None:
     """Three features.
 

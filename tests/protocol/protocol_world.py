@@ -197,11 +197,7 @@ class World:
 
     def consumer(self) -> ChargedParty[Any]:
         party = Consumer(
-            self.terms,
-            target=self.target,
-            noise=self.noise,
-            selection=self.selection,
-            declared=self.declared,
+            self.terms, target=self.target, noise=self.noise, selection=self.selection, declared=self.declared
         )
         return ChargedParty(party, self.ledger)
 

@@ -351,11 +351,7 @@ def test_an_owner_who_misses_a_step_is_out_where_something_is_released_about_the
 @pytest.mark.parametrize("seeds", [None, rows(1, 2), rows(1, 3)[:, :2], np.full((3, 3), np.nan), rows(98, 3)])
 def test_seed_rows_must_be_those_of_the_terms(seeds: Any) -> None:
     with pytest.raises(InvalidArgument, match="seed_rows"):
-        InteractiveCurator(
-            terms(**INTERACTIVE, seed_rows=3),
-            noise=CountingNoise(),
-            seed_rows=seeds,
-        )
+        InteractiveCurator(terms(**INTERACTIVE, seed_rows=3), noise=CountingNoise(), seed_rows=seeds)
 
 
 STREAM: dict[str, Any] = {

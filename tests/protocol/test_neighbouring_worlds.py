@@ -70,9 +70,7 @@ class ScriptedWorld(World):
 
 
 def _selected(
-    agreed: Terms,
-    data: dict[str, NDArray[np.float32]],
-    script: NDArray[np.float64],
+    agreed: Terms, data: dict[str, NDArray[np.float32]], script: NDArray[np.float64]
 ) -> list[frozenset[bytes]]:
     """What is in the summary after each pick."""
     target = rows(5, agreed.target_size)

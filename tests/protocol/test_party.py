@@ -64,12 +64,7 @@ _COLLECTED = (
 )
 CASES: dict[str, tuple[Rules, type[State], int, Legal]] = {
     # Rules, states, the round in which the party stands, and all that may come then.
-    "sealed owner": (
-        owner_rules(SEALED),
-        OWNER,
-        0,
-        _said(OWNER.INVITED, "target-release", Sender.CONSUMER, 1),
-    ),
+    "sealed owner": (owner_rules(SEALED), OWNER, 0, _said(OWNER.INVITED, "target-release", Sender.CONSUMER, 1)),
     "owner before an auction": (
         owner_rules(AUCTIONED),
         OWNER,
@@ -129,12 +124,7 @@ CASES: dict[str, tuple[Rules, type[State], int, Legal]] = {
         | _said(COMPUTING.VOTED, "envelopes", Sender.CURATOR, 3)
         | _said(COMPUTING.READY, "envelopes", Sender.CURATOR, 3),
     ),
-    "consumer": (
-        CONSUMER_RULES,
-        ConsumerState,
-        0,
-        _said(ConsumerState.WAITING, "summary", Sender.CURATOR, 0),
-    ),
+    "consumer": (CONSUMER_RULES, ConsumerState, 0, _said(ConsumerState.WAITING, "summary", Sender.CURATOR, 0)),
 }
 LATE = {
     "sealed curator": {"offer"},

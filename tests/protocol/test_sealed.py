@@ -30,14 +30,7 @@ from protocol_world import (
 )
 
 from chance import examples, pinned_coins
-from likeset.errors import (
-    BadMessage,
-    BudgetExceeded,
-    IllegalMessage,
-    InvalidArgument,
-    NoiseUnavailable,
-    QuorumMissed,
-)
+from likeset.errors import BadMessage, BudgetExceeded, IllegalMessage, InvalidArgument, NoiseUnavailable, QuorumMissed
 from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.geometry.selection import Selection
 from likeset.ledger.budget import Limit
@@ -47,16 +40,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.prices import planned_views
 from likeset.protocol.sealed import Consumer, SealedOwner
 from likeset.protocol.terms import Budget, Kernel
-from likeset.protocol.wire import (
-    Asked,
-    Message,
-    Misfit,
-    Offer,
-    Target,
-    TargetRelease,
-    decode,
-    encode,
-)
+from likeset.protocol.wire import Asked, Message, Misfit, Offer, Target, TargetRelease, decode, encode
 from likeset.tables.scan import MemoryScan
 
 SETTINGS = settings(max_examples=examples(8))

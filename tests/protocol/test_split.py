@@ -57,16 +57,7 @@ from likeset.protocol.wire import (
 )
 from likeset.tables.scan import MemoryScan
 from likeset.trust import shares
-from likeset.trust.shares import (
-    ComputeRole,
-    OfferPart,
-    Roster,
-    Words,
-    list_entries,
-    lists_in,
-    share_offer,
-    split_words,
-)
+from likeset.trust.shares import ComputeRole, OfferPart, Roster, Words, list_entries, lists_in, share_offer, split_words
 
 
 def summary_of(told: Told) -> Summary:
@@ -403,11 +394,7 @@ def test_a_row_far_out_of_range(*, honest_record: bool) -> None:
     agreed = run.terms
     records = records_of(far if honest_record else NEAR)
     shared = share_offer(
-        secret_of(LIAR),
-        context=offer_context(agreed, LIAR),
-        shape=offer_shape(agreed),
-        rows=far,
-        records=records,
+        secret_of(LIAR), context=offer_context(agreed, LIAR), shape=offer_shape(agreed), rows=far, records=records
     )
     summary = carry_shares(run, tamper=sending(shared, agreed=agreed)).consumer.party.summary
     assert summary is not None

@@ -143,15 +143,7 @@ def test_terms_of_a_split_run_ask_for_nothing_that_its_program_cannot_do(change:
         split_run(**change)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"program": "ab"},
-        {"openings": 0},
-        {"gamma": 0.0},
-        {"gamma": 1e7},
-    ],
-)
+@pytest.mark.parametrize("wrong", [{"program": "ab"}, {"openings": 0}, {"gamma": 0.0}, {"gamma": 1e7}])
 def test_what_is_no_split_curator_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument, match=rf"split\.{next(iter(wrong))}"):
         replace(SPLIT, **wrong)

@@ -6,16 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol_world import (
-    PAPER,
-    THRESHOLD,
-    World,
-    carry,
-    ledger_on_disk,
-    same_summary,
-    terms,
-    world,
-)
+from protocol_world import PAPER, THRESHOLD, World, carry, ledger_on_disk, same_summary, terms, world
 
 from likeset.errors import QuorumMissed, TermsExpired
 from likeset.ledger.budget import Limit

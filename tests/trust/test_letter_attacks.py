@@ -11,29 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trust_world import (
-    ALICE,
-    BOB,
-    BOBS_RUN_KEY,
-    MALLORY,
-    MOST_BYTES,
-    each_bit,
-    flipped,
-    letter_to_bob,
-)
+from trust_world import ALICE, BOB, BOBS_RUN_KEY, MALLORY, MOST_BYTES, each_bit, flipped, letter_to_bob
 
 from chance import examples
 from likeset.errors import LetterRefused
-from likeset.trust.cards import (
-    LETTER_CONTEXT,
-    SEAL_BYTES,
-    Card,
-    CardSecret,
-    SealingSecret,
-    fields,
-    seal,
-    signed,
-)
+from likeset.trust.cards import LETTER_CONTEXT, SEAL_BYTES, Card, CardSecret, SealingSecret, fields, seal, signed
 from likeset.trust.letters import HEADER_BYTES, LetterContent, Refusal, letter_in, open_letter
 
 _ROUND_AT, _NUMBER_AT = 102, 110  # in a header

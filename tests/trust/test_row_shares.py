@@ -12,15 +12,7 @@ from scipy import stats
 
 from chance import examples
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.trust.shares import (
-    Words,
-    fixed_point,
-    joined_shares,
-    secret_order,
-    split_words,
-    word_bytes,
-    words_in,
-)
+from likeset.trust.shares import Words, fixed_point, joined_shares, secret_order, split_words, word_bytes, words_in
 
 IMPOSSIBLE = 1e-9
 WORDS = fixed_point(np.full((1000, 63), 0.5))

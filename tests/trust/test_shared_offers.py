@@ -59,11 +59,7 @@ def refused(part: OfferPart, **changes: Any) -> str:
 
 
 def opened(shared: Any, *picks: PickedSlot, **changes: Any) -> list[bytes | PickFault]:
-    content: dict[str, Any] = {
-        "envelopes": envelopes_of(shared),
-        "factors": FACTORS,
-        "read": read_plain,
-    }
+    content: dict[str, Any] = {"envelopes": envelopes_of(shared), "factors": FACTORS, "read": read_plain}
     return open_picks(shared["consumer"], picks, **(content | changes))
 
 
@@ -210,10 +206,7 @@ def test_envelopes_are_of_one_length_and_bound_to_their_place() -> None:
 
 def test_an_owner_never_computes_and_nobody_computes_twice() -> None:
     curator, consumer, witness = context_of().parties
-    for owner, parties in (
-        (curator, (curator, consumer, witness)),
-        (context_of().owner, (curator, consumer, curator)),
-    ):
+    for owner, parties in ((curator, (curator, consumer, witness)), (context_of().owner, (curator, consumer, curator))):
         with pytest.raises(BadDocument, match="two roles"):
             OfferContext(context_of().terms, owner, parties)
 

@@ -4,16 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from trust_world import (
-    ALICE,
-    BOB,
-    BOBS_RUN_KEY,
-    RUN_ID,
-    TERMS,
-    each_bit,
-    flipped,
-    sealing_secret,
-)
+from trust_world import ALICE, BOB, BOBS_RUN_KEY, RUN_ID, TERMS, each_bit, flipped, sealing_secret
 
 from likeset.errors import BadDocument
 from likeset.trust.cards import Card, CardSecret, fields

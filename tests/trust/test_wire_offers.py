@@ -13,14 +13,7 @@ from wire_vectors import VECTORS
 
 from likeset.errors import BadDocument
 from likeset.trust.cards import Card
-from likeset.trust.shares import (
-    COMPUTE_ROLES,
-    OfferPart,
-    Roster,
-    check_part,
-    fixed_point,
-    open_envelope,
-)
+from likeset.trust.shares import COMPUTE_ROLES, OfferPart, Roster, check_part, fixed_point, open_envelope
 
 CONTENT: dict[str, Any] = json.loads(VECTORS.read_text(encoding="utf-8"))
 OFFER = CONTENT["offer"]

@@ -130,12 +130,7 @@ def vectors(sealed: Sealed) -> dict[str, Any]:
     """All of them."""
     return {
         "parties": {role: _party(secret, role) for role, secret in SECRETS.items()},
-        "terms": {
-            "run_id": RUN_ID.hex(),
-            "digest": TERMS.hex(),
-            "text": TEXT,
-            "signed": _signed_terms(),
-        },
+        "terms": {"run_id": RUN_ID.hex(), "digest": TERMS.hex(), "text": TEXT, "signed": _signed_terms()},
         "acceptances": {role: _acceptance(role) for role in ("owner", "curator")},
         "letters": {label: _letter(written, sealed) for label, written in MESSAGES.items()},
         "posts": _posts(),
@@ -185,7 +180,7 @@ def damaged(sealed: Sealed) -> dict[str, dict[str, bytes]]:
         "acceptance": {
             "a run key of small order": fields(
                 b"likeset acceptance", *zero_key, secret.sign(ACCEPTANCE_CONTEXT, *zero_key)
-            ),
+            )
         },
         "letter": {
             "another number": fields(

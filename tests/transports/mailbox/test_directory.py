@@ -30,10 +30,7 @@ def store(mailbox: Path) -> Store:
 
 def modes(mailbox: Path) -> tuple[int, int]:
     """Of the pair's folder and of the file in it."""
-    return (
-        stat.S_IMODE((mailbox / PAIR).stat().st_mode),
-        stat.S_IMODE((mailbox / PAIR / NAME).stat().st_mode),
-    )
+    return (stat.S_IMODE((mailbox / PAIR).stat().st_mode), stat.S_IMODE((mailbox / PAIR / NAME).stat().st_mode))
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o777])
