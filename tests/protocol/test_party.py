@@ -32,8 +32,8 @@ from likeset.protocol.party import (
     curator_rules,
     owner_rules,
 )
-from likeset.protocol.terms import Budget, Terms
-from likeset.protocol.wire import Blob, Body, Handles, Labels, Matrix, Message, Numbers, Offer, Vector, encode
+from likeset.protocol.terms import Terms
+from likeset.protocol.wire import Blob, Body, Handles, Labels, Matrix, Message, Numbers, Vector, encode
 from likeset.transports.local import ChargedParty
 
 SEALED, AUCTIONED = terms(), terms(**THRESHOLD)
@@ -198,14 +198,6 @@ def test_a_party_takes_what_its_table_allows_and_else_stays_where_it_is(agreed: 
     assert len(tried) > 5
 
 
-GAUSSIAN: dict[str, Any] = {
-    "protocol": "interactive",
-    "size": 2,
-    "summary_release": "gaussian",
-    "owner_budget": Budget(2.0, 1e-5),
-}
-
-
 def _target(made: World) -> Message:
     return made.consumer().start()[0]
 
@@ -230,37 +222,6 @@ def test_a_step_names_its_charge_and_has_no_replies_before_its_end() -> None:
     end = step.go_on(data)
     assert end.charge is None
     assert [encode(reply) for reply in end.replies] == [data]
-
-
-def test_what_is_said_is_what_was_kept_and_not_what_was_drawn_now() -> None:
-    made = world(terms())
-    owner, call = made.owner("a").party, _call(made)
-    kept = Message("run-1", made.terms.digest, "a", "curator", 1, Offer(**_one_row()))
-    (reply,) = owner.receive(call).go_on(encode(kept)).replies
-    assert encode(reply) == encode(kept)
-    assert owner.rows_disclosed == 1
-
-
-def _one_row() -> dict[str, Any]:
-    return {"rows": np.zeros((1, 3), np.float32), "labels": np.empty(0), "handles": np.ones(1, np.uint64)}
-
-
-def test_one_message_may_want_several_charges_one_after_the_other() -> None:
-    """The last bid of a round: an auction, and with nobody asked at once the release of the next round."""
-    agreed = terms(**{**GAUSSIAN, **THRESHOLD, "accept_unproven": ("summary-release",), "seed_rows": 2})
-    made = world(agreed)
-    curator, owners = made.curator(), made.owners()
-    bids = [reply for call in made.first_words(curator) for reply in owners[call.receiver].take(call)]
-    for bid in bids[:-1]:
-        curator.take(bid)
-    step = curator.party.receive(bids[-1])
-    assert step.charge is not None
-    assert step.charge.asked.kind == "curator/auction"
-    step = step.go_on(b"\0")  # nobody is asked
-    assert step.charge is not None
-    assert (step.charge.asked.kind, step.charge.asked.round) == ("curator/summary-release", 2)
-    step = step.go_on(step.charge.draw()[0])
-    assert [reply.body.kind for reply in step.replies] == ["asked"] * 3 + ["summary-release"] * 3
 
 
 # How a party fails.
