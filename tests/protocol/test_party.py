@@ -33,7 +33,7 @@ from likeset.protocol.party import (
     owner_rules,
 )
 from likeset.protocol.terms import Terms
-from likeset.protocol.wire import Blob, Body, Handles, Labels, Matrix, Message, Numbers, Vector, encode
+from likeset.protocol.wire import Blob, Body, Handles, Labels, Matrix, Message, Numbers, Offer, Vector, encode
 from likeset.transports.local import ChargedParty
 
 SEALED, AUCTIONED = terms(), terms(**THRESHOLD)
@@ -222,6 +222,16 @@ def test_a_step_names_its_charge_and_has_no_replies_before_its_end() -> None:
     end = step.go_on(data)
     assert end.charge is None
     assert [encode(reply) for reply in end.replies] == [data]
+
+
+def test_what_is_said_is_what_was_kept_and_not_what_was_drawn_now() -> None:
+    made = world(terms())
+    owner, call = made.owner("a").party, _call(made)
+    offer = Offer(np.zeros((1, 3), np.float32), np.empty(0), np.ones(1, np.uint64))
+    kept = Message("run-1", made.terms.digest, "a", "curator", 1, offer)
+    (reply,) = owner.receive(call).go_on(encode(kept)).replies
+    assert encode(reply) == encode(kept)
+    assert owner.rows_disclosed == 1
 
 
 # How a party fails.
