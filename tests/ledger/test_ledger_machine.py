@@ -98,12 +98,10 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(place=places, price=prices, view=st.sampled_from([TARGET, OWNER]), repeatable=st.booleans())
     def charge_a_release(self, place: int, price: float, view: View, repeatable: bool) -> None:
-        """Ask for a release."""
         self._reserve((view, laplace(price), Request("run", place, "mean"), 0), repeatable)
 
     @rule(place=places, rows=counts, content=st.sampled_from([b"", b"x"]), repeatable=st.booleans())
     def charge_rows(self, place: int, rows: int, content: bytes, repeatable: bool) -> None:
-        """Ask for rows."""
         self._reserve((CURATOR, ROWS, Request("run", place, "rows", content), rows), repeatable)
 
     @rule(which=st.integers(0, 100))
@@ -122,7 +120,6 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(place=places, rows=counts, fails=st.booleans())
     def charge_two_and_note_it(self, place: int, rows: int, fails: bool) -> None:
-        """Two charges and an entry of audit in one write, all of them or none."""
         before = self.ledger.head()
         requests = [Request("pair", place, kind) for kind in ("first", "second")]
         if any(request.key in self.asked for request in requests):
@@ -190,7 +187,6 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule()
     def repeat_everything(self) -> None:
-        """Every answered request comes again."""
         for key, sent in self.answers.items():
             view, event, request, rows = self.asked[key]
             if key in self.purged:
@@ -207,13 +203,11 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule()
     def purge(self) -> None:
-        """All messages of a run go."""
         self.ledger.purge(run="run")
         self.purged |= {key for key in self.answers if json.loads(key)[0] == "run"}
 
     @rule()
     def keep_the_head(self) -> None:
-        """Somebody writes the head down."""
         self.heads.append(self.ledger.head())
 
     @invariant()

@@ -76,13 +76,11 @@ def words_of(shared: Parts) -> Words:
 
 
 def slots_of(shared: Parts, rows: NDArray[Any] = ROWS) -> list[int]:
-    """The slot of each row."""
     words = words_of(shared)[:, : len(rows[0]) + 1].tolist()
     return [words.index([*row, 1]) for row in fixed_point(rows).tolist()]
 
 
 def pick(shared: Parts, slot: int) -> PickedSlot:
-    """What an honest computation opens."""
     words = words_of(shared)[slot]
     return PickedSlot(slot, word_bytes(words[-4:]), int(words[:3] @ FACTORS))
 

@@ -10,10 +10,6 @@ from likeset.trust.cards import CONTEXTS, fields, read_fields, read_tagged, sign
 PARTS = st.lists(st.binary(max_size=40), max_size=6)
 
 
-def test_the_bytes_are_those_of_the_page() -> None:
-    assert fields(b"ab", b"") == b"\0\0\0\0\0\0\0\2ab" + bytes(8)
-
-
 @given(PARTS)
 def test_what_is_written_is_read(parts: list[bytes]) -> None:
     assert read_fields(fields(*parts), len(parts), what="it") == tuple(parts)

@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trust_world import ALICE, BOB, BOBS_RUN_KEY, MOST_BYTES, RUN_ID, TERMS, letter_to_bob
+from trust_world import ALICE, BOB, BOBS_RUN_KEY, MOST_BYTES, letter_to_bob
 
 from chance import examples
 from likeset.trust.cards import SEAL_BYTES, fields
-from likeset.trust.letters import HEADER_BYTES, NOTHING_RECEIVED, Header, LetterContent, letter_in, open_letter
+from likeset.trust.letters import LetterContent, letter_in, open_letter
 
 COUNTED = st.integers(0, 2**63 - 1)
 LETTER = letter_to_bob()
@@ -36,15 +36,6 @@ def test_what_is_written_is_read(
     assert length % step == 0
     assert length - step < 8 + len(fields(message, *enclosures)) <= length
     assert (letter.header.round, letter.header.number) == (round_, number)
-
-
-def test_a_header_says_where_the_letter_belongs() -> None:
-    header = letter_in(LETTER.data, most_bytes=MOST_BYTES).header
-    assert header == Header(
-        RUN_ID, TERMS, ALICE.card.fingerprint, BOB.card.fingerprint, 3, 7, NOTHING_RECEIVED, header.commitment
-    )
-    assert Header.from_bytes(header.to_bytes()) == header
-    assert len(header.to_bytes()) == HEADER_BYTES == 182
 
 
 @pytest.mark.parametrize("step", [256, 4096])

@@ -36,11 +36,8 @@ from likeset.trust.shares import (
     PickFault,
     Roster,
     check_part,
-    common_lists,
     envelope_bytes,
     fixed_point,
-    list_entries,
-    lists_in,
     open_envelope,
     open_picks,
     seal_record,
@@ -220,20 +217,3 @@ def test_all_sign_one_roster_each_for_itself() -> None:
         other = dataclasses.replace(roster, lists={})
         assert not other.is_signed_by(CARDS[roster.role])
         assert other.digest != roster.digest
-
-
-def test_an_owner_is_in_the_roster_if_all_acknowledge_one_list_of_it() -> None:
-    held, second = held_of(OFFER), held_of(offer())
-    assert common_lists(held) == LISTS
-    for at in range(3):
-        assert common_lists([*held[:at], {}, *held[at + 1 :]]) == {}
-        assert common_lists([*held[:at], second[at], *held[at + 1 :]]) == {}
-
-
-def test_lists_have_one_form() -> None:
-    lists = {**LISTS, OTHER_OWNER.card.fingerprint: bytes(32)}
-    entries = list_entries(lists)
-    assert lists_in(entries) == lists
-    for other in (entries[57:] + entries[:57], entries + entries[57:], entries[:-1]):
-        with pytest.raises(BadDocument):
-            lists_in(other)
