@@ -114,7 +114,6 @@ def secret_of(name: str) -> CardSecret:
 
 
 def cards_of(*names: str) -> dict[str, str]:
-    """The fingerprints of the cards of these names."""
     return {name: secret_of(name).card.fingerprint for name in names}
 
 
@@ -146,7 +145,6 @@ def terms(**changes: Any) -> Terms:
 
 @lru_cache(maxsize=1024)
 def signed_terms(agreed: Terms) -> bytes:
-    """Terms as their consumer signs them."""
     return signed_text(agreed.to_json(), by=agreed.consumer, run_id=agreed.run_id)
 
 
@@ -262,12 +260,10 @@ def opened(folder: Path, *, clock: Callable[[], datetime] | None = None) -> Iter
 
 
 def logged(home: Home, kind: str) -> list[dict[str, Any]]:
-    """The log entries of a kind."""
     return [entry.document() for entry in home.database.entries() if entry.kind == kind]
 
 
 def charged(owner: Owner) -> list[tuple[str, str]]:
-    """The log entries about budgets: kind and key."""
     kinds = ("open", "limit", "reserve", "commit", "purge")
     return [(entry.kind, entry.key) for entry in owner.ledger.entries() if entry.kind in kinds]
 
@@ -292,7 +288,6 @@ def approve(owner: Owner, agreed: Terms, *, by: str = "Ada", data: str = "") -> 
 
 
 def release_to(agreed: Terms, owner: str = "a", *, values: Any = None) -> Message:
-    """The message with which a run begins at an owner."""
     given = np.linspace(-0.1, 0.1, agreed.kernel.dimension) if values is None else np.asarray(values, dtype=float)
     body = TargetRelease(release=given if agreed.offers == "tilted" else np.empty(0))
     return Message(agreed.run, agreed.digest, agreed.consumer, owner, RELEASE_ROUND[agreed.protocol], body)
@@ -332,7 +327,6 @@ class Outside:
     def letter(
         self, message: Message | None, *, writer: str | None = None, enclosures: tuple[bytes, ...] = (), **changes: Any
     ) -> bytes:
-        """A letter to the owner with this message, numbered after the last one of its writer."""
         writer = writer or (CURATOR if message is None else message.sender)
         number = self._numbers.get(writer, 0)
         self._numbers[writer] = number + 1
@@ -372,7 +366,6 @@ class Outside:
             yield self.ask(number)
 
     def read(self, data: bytes) -> Message:
-        """The message in a letter of the owner."""
         letter = letter_in(data, most_bytes=_MOST_BYTES)
         reader = next(name for name, card in self.terms.cards.items() if card == letter.header.recipient)
         key = run_key_of(reader, self.terms.run_id)
@@ -498,7 +491,6 @@ class Network:
 
     @cached_property
     def store(self) -> DatedStore:
-        """The mailbox; its clock is that of the homes."""
         return DatedStore(self.place / "mailbox", self.clock)
 
     def __enter__(self) -> Self:
@@ -549,7 +541,6 @@ class Network:
         return run
 
     def held(self, agreed: Terms) -> Run:
-        """Asked for, approved, and carried on until nothing happens any more."""
         self.approved(agreed)
         self.settle()
         return self.consumer.run(agreed.run)

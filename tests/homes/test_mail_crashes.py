@@ -37,8 +37,6 @@ class _Statements:
 
 
 class _Connection:
-    """A connection of SQLite whose statements can be interrupted."""
-
     def __init__(self, connection: object, statements: _Statements) -> None:
         self._connection, self._statements = connection, statements
 
@@ -67,7 +65,6 @@ def interrupted(owner: Owner, statements: _Statements) -> Iterator[None]:
 
 
 def _heard(folder: Path, agreed: Terms, script: list[bytes]) -> tuple[list[bytes], list[tuple[str, str]]]:
-    """Let a home hear letters; the messages in its answers, and its charges."""
     with opened(folder) as owner:
         outside = Outside(owner, agreed)
         said = [outside.read(reply).data for letter in script for reply in heard(owner, letter)]

@@ -88,7 +88,6 @@ def test_data_that_came_to_hold_more_rows_of_a_person_begin_no_run(owner: Owner,
 
 
 def offered(keeping: Owner, run: Terms) -> list[int]:
-    """The numbers of the rows that would leave, of those in the file."""
     table = rehearse(keeping, run).rows.table
     assert table is not None
     return sorted(int(dose) - 300 for dose in table.column("dose").to_pylist())

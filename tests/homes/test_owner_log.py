@@ -15,7 +15,6 @@ DATABASE = "home.sqlite"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A home with one run in which everything was said."""
     folder = make_owner(tmp_path)
     with opened(folder) as owner:
         answered(owner, terms())

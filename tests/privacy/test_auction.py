@@ -36,7 +36,6 @@ class Fixed(SimulatedNoise):
         self.scales: list[float] = []
 
     def discrete_laplace(self, scale: float, size: int) -> Integers:
-        """Always the same."""
         self.scales.append(scale)
         return np.full(size, self.draw, dtype=np.int64)
 

@@ -23,7 +23,6 @@ class Silent(SimulatedNoise):
     """No noise at all, to see what it would be added to."""
 
     def discrete_gaussian(self, sigma: float, size: int) -> Integers:
-        """Zeros."""
         assert sigma > 0
         return np.zeros(size, dtype=np.int64)
 

@@ -32,7 +32,6 @@ class Recorded(SimulatedNoise):
         self.scores: list[Integers] = []
 
     def exponential_choice(self, scores: Integers, rate: float) -> int:
-        """Remember scores, rate and choice."""
         chosen = super().exponential_choice(scores, rate)
         self.scores.append(scores.copy())
         self.rates.append(rate)
@@ -40,7 +39,6 @@ class Recorded(SimulatedNoise):
         return chosen
 
     def discrete_laplace(self, scale: float, size: int) -> Integers:
-        """Remember scale and draws."""
         drawn = super().discrete_laplace(scale, size)
         self.scales.append(scale)
         self.laplace.extend(drawn.tolist())

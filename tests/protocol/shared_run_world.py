@@ -45,12 +45,10 @@ Tamper = Callable[[Message], Iterable[Message]]
 
 @cache
 def secret_of(name: str) -> CardSecret:
-    """A party's card; made once."""
     return CardSecret.generate(name)
 
 
 def split_run(**changes: Any) -> Terms:
-    """Terms of a small split run with three owners."""
     names = ["curator", CONSUMER, "witness", *changes.get("owners", ("a", "b", "c"))]
     size = changes.get("size", 4)
     split = SplitTerms(PROGRAM, size, gamma=GAMMA)
@@ -145,7 +143,6 @@ class SharedRun(World):
         return ChargedParty(party, self.ledger)
 
     def parties(self) -> dict[str, Any]:
-        """All of them, by name."""
         computing: dict[str, Any] = {CONSUMER: self.consumer(), "curator": self.compute("curator")}
         if "witness" in self.terms.cards:
             computing["witness"] = self.compute("witness")
@@ -153,7 +150,6 @@ class SharedRun(World):
 
 
 def shared_run(agreed: Terms, ledger: Ledger | None = None, **more: Any) -> SharedRun:
-    """Over the rows of ``world``."""
     return SharedRun(**vars(world(agreed, ledger, declared=DECLARED, **more)))
 
 

@@ -98,7 +98,6 @@ DECLARED = DeclaredRecords(EVERY_KIND)
 
 
 def agreed_on(schema: Schema, **changes: Any) -> Terms:
-    """Terms of a run over rows that a schema declares."""
     declared = DeclaredRecords(schema)
     given: dict[str, Any] = {
         "columns": schema.record_columns,

@@ -215,7 +215,6 @@ def test_the_releases_of_all_rounds_together_spend_the_budget_of_owners(options:
 
 
 def sent_by(outcome: Outcome, sender: str, kind: type[Any]) -> list[Message]:
-    """Messages of that kind that somebody sent."""
     messages = [decode(data) for received in outcome.heard.values() for data in received]
     return [message for message in messages if message.sender == sender and isinstance(message.body, kind)]
 

@@ -45,7 +45,6 @@ def _set(value: float) -> Callable[[Offer | Delivery], Any]:
 
 
 def _without(made: World, name: str) -> World:
-    """The same world where this owner never answers."""
     return World(
         made.terms,
         {one: data for one, data in made.data.items() if one != name},

@@ -306,7 +306,6 @@ def shared_by(name: str = LIAR, *, seen: Any = NEAR, sold: Any = NEAR, handles: 
 
 
 def sending(shared: Parts, name: str = LIAR, agreed: Terms = AGREED) -> Callable[[Message], list[Message]]:
-    """An owner that sends this offer in place of its honest one."""
     parts = {party_name(agreed, role): part for role, part in shared.items()}
 
     def lie(message: Message) -> list[Message]:
@@ -319,12 +318,10 @@ def sending(shared: Parts, name: str = LIAR, agreed: Terms = AGREED) -> Callable
 
 
 def carried(shared: Parts, run: SharedRun | None = None) -> Told:
-    """A run in which the liar sends this offer."""
     return carry_shares(run or shared_run(AGREED), tamper=sending(shared))
 
 
 def bytes_of(data: bytes) -> Any:
-    """Bytes as messages carry them."""
     return np.frombuffer(data, dtype=np.uint8)
 
 

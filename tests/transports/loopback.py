@@ -112,7 +112,6 @@ class LoopbackNetwork:
 
     @contextmanager
     def session(self, user: str) -> Iterator[Any]:
-        """Of an administrator."""
         from nvflare.fuel.flare_api.flare_api import new_secure_session
 
         session = new_secure_session(user, str(self.kit(user)))

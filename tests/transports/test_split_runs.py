@@ -48,13 +48,11 @@ def posts(homes: SplitHomes, writer: str, reader: str) -> dict[Path, Post]:
 
 
 def leave_ending(homes: SplitHomes, writer: str) -> None:
-    """A compute party says to the consumer that the run failed."""
     words = ending_document(Ending.NOT_COMPUTED, "it failed")
     leave(homes, writer, CONSUMER, Post("ending", bytes.fromhex(homes.digest), words))
 
 
 def receipts(homes: SplitHomes) -> dict[str, int]:
-    """How many rows each receipt of an owner names."""
     found = {owner: homes.owner(owner).mail.receipt(homes.run_at(owner)) for owner in OWNERS}
     return {owner: receipt.rows for owner, receipt in found.items() if receipt is not None}
 

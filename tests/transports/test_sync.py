@@ -52,7 +52,6 @@ def outgoing(network: Network, writer: str, reader: str) -> Path:
 
 
 def leave(network: Network, writer: str, reader: str, post: Post) -> None:
-    """Leave a file that the writer's own program would not write."""
     data, folder = (
         pair_of(secret_of(writer), secret_of(reader).card).outgoing.wrap(post),
         outgoing(network, writer, reader),
@@ -417,7 +416,6 @@ class TestFiles:
 
 
 def _until_offers(network: Network, agreed: Terms) -> dict[str, bytes]:
-    """A run in which the curator has heard the consumer, and the answers of the owners are in the mailbox."""
     network.approved(agreed)
     network.turn("a", "b", CONSUMER, CURATOR, "a", "b")
     answers = {}
