@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import protocol_world
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from chance import pinned_coins
@@ -27,9 +28,9 @@ from likeset.homes.mail import Mail
 from likeset.homes.owner import Owner, make_owner_home, open_owner
 from likeset.homes.runs import Run, must_know, role_in
 from likeset.ledger.budget import Limit
-from likeset.privacy.events import Relation, View
+from likeset.privacy.events import View
 from likeset.protocol.party import CURATOR, RELEASE_ROUND
-from likeset.protocol.terms import WITNESS, Budget, Kernel, Terms
+from likeset.protocol.terms import WITNESS, Kernel, Terms
 from likeset.protocol.wire import Asked, Body, Message, SummaryRelease, TargetRelease, decode
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
@@ -61,41 +62,20 @@ POLICY: dict[str, Any] = {
     "runs_per_month": 9,
 }
 _TERMS: dict[str, Any] = {
-    "run": "run-1",
+    **protocol_world.BASE,
     "consumer": CONSUMER,
     "purpose": "Research on sepsis",
     "expires": "2030-01-01",
     "owners": ("a", "b"),
-    "quorum": 1,
     "schema_digest": SCHEMA_OF_ALL.digest,
     "columns": SCHEMA_OF_ALL.record_columns,
     "record_bytes": DeclaredRecords(SCHEMA_OF_ALL).record_bytes,
     "kernel": Kernel(columns=SCHEMA_OF_ALL.width, dimension=16, gamma=0.4, seed=7),
-    "protocol": "sealed",
     "size": 6,
-    "target_size": 30,
     "offer_factor": 4.0,
-    "offers": "tilted",
-    "labels": "match",
-    "thinning": True,
-    "target_budget": Budget(4.0, 1e-5),
-    "owner_budget": Budget(0.0, 1e-5),
-    "relation": Relation.REPLACE_ONE,
-    "rows_per_unit": 1,
-    "id_column": "",
-    "auction": "everyone",
-    "auction_epsilon": 0.0,
-    "auction_offset": 0,
     "auction_patience": 0,
-    "summary_release": "none",
-    "seed_rows": 0,
     "seed_digest": "",
-    "schedule": "",
     "promised_epsilon": 0.0,
-    "price_per_row": 1.0,
-    "currency": "",
-    "accept_unproven": (),
-    "version": "0.1",
 }
 _MOST_BYTES = 1 << 28
 

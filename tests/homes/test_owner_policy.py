@@ -9,7 +9,6 @@ import pytest
 from home_world import NOON, POLICY, terms
 
 from likeset.homes.policy import Accounts, Policy, Spending, runs_this_month, starting_text, verdict
-from likeset.privacy.events import Relation
 from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms
 
 NOTHING, OFFERED = Spending(0, 0, 0), Spending(0, 12, 12)
@@ -47,16 +46,6 @@ def test_a_run_within_everything_is_accepted() -> None:
         ({"price_at_least": 1.5}, {}, "1 is offered, at least 1.5 is asked"),
         ({}, {"expires": "2029-03-05T11:59"}, "the terms ended on 2029-03-05T11:59"),
         ({}, {"schema_digest": ""}, "only runs on declared columns"),
-        (
-            {},
-            {"relation": Relation.ADD_OR_REMOVE},
-            "relation: the terms count under add-or-remove, and the totals of owner.yaml under replace-one",
-        ),
-        (
-            {"total": {"rows": 100, "relation": "add-or-remove"}},
-            {},
-            "relation: the terms count under replace-one, and the totals of owner.yaml under add-or-remove",
-        ),
     ],
 )
 def test_every_limit_can_refuse(changes: dict[str, Any], run: dict[str, Any], said: str) -> None:

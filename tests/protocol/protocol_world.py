@@ -35,7 +35,7 @@ PAPER_PARTS = ("paper-auction", SUMMARY_RELEASE)
 UNPROVEN_KINDS = ("simulated", "unbounded", "paper-auction", "threshold-auction")
 KERNEL = Kernel(columns=3, dimension=16, gamma=0.2, seed=7)
 PAPER_KERNEL = Kernel(columns=3, dimension=16, gamma=0.2, seed=7, kind="paper")
-_BASE: dict[str, Any] = {
+BASE: dict[str, Any] = {
     "run": "run-1",
     "consumer": CONSUMER,
     "purpose": "test",
@@ -83,7 +83,7 @@ PAPER: dict[str, Any] = {
 
 
 def terms(**changes: Any) -> Terms:
-    given = {**_BASE, **changes}
+    given = {**BASE, **changes}
     given.setdefault("auction_patience", auction_patience(len(given["owners"])) if given["auction"] == "paper" else 0)
     given.setdefault("promised_epsilon", 4.0 if given["schedule"] in CHANGING_SCHEDULES else 0.0)
     if given["seed_rows"]:
