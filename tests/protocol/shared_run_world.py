@@ -18,7 +18,7 @@ from likeset.ledger.ledger import Ledger
 from likeset.protocol.sealed import Owner
 from likeset.protocol.split import ComputeInputs, ComputeParty, OpenedSlots, SplitConsumer
 from likeset.protocol.terms import Kernel, SplitTerms, Terms
-from likeset.protocol.wire import Message, decode, encode
+from likeset.protocol.wire import Message, Summary, decode, encode
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 from likeset.transports.local import ChargedParty
@@ -165,6 +165,12 @@ class Told:
     def consumer(self) -> ChargedParty[Any]:
         shell: ChargedParty[Any] = self.parties[CONSUMER]
         return shell
+
+    @property
+    def summary(self) -> Summary:
+        summary: Summary | None = self.consumer.party.summary
+        assert summary is not None
+        return summary
 
     def faults(self, name: str) -> dict[str, str]:
         """What a compute party logged, by party."""

@@ -62,9 +62,7 @@ from likeset.trust.shares import ComputeRole, OfferPart, Roster, Words, list_ent
 
 def summary_of(told: Told) -> Summary:
     assert told.refused == []
-    summary: Summary | None = told.consumer.party.summary
-    assert summary is not None
-    return summary
+    return told.summary
 
 
 def test_the_rows_bought_are_those_that_greedy_takes_from_all_that_owners_have() -> None:
@@ -178,7 +176,7 @@ def test_a_part_that_comes_late_is_not_used() -> None:
     told = carry_shares(run, tamper=delayed)
     for message in kept:
         assert told.parties[message.receiver].take(message) == ()
-    assert told.consumer.party.summary is not None
+    assert len(told.summary.rows) == run.terms.size
 
 
 @pytest.mark.parametrize("order", range(3))
@@ -327,8 +325,7 @@ def bytes_of(data: bytes) -> Any:
 
 def check_left_out(told: Told, words: str, *, bought: int | None = None) -> None:
     """The liar's rows are not in the summary, the liar is named with the reason, and all others were bought from."""
-    summary = told.consumer.party.summary
-    assert summary is not None
+    summary = told.summary
     assert 1 not in summary.owners
     assert summary.flagged.tolist() == [1]
     assert words in str(summary.reasons[0])
@@ -343,10 +340,7 @@ def forged(monkeypatch: pytest.MonkeyPatch, step: str, forger: Any) -> Parts:
 
 
 def test_the_liar_in_these_tests_would_be_bought_from_if_it_were_honest() -> None:
-    told = carried(shared_by())
-    summary = told.consumer.party.summary
-    assert summary is not None
-    assert (summary.owners == 1).sum() >= 1
+    assert 1 in carried(shared_by()).summary.owners
 
 
 def test_shares_that_do_not_belong_to_the_records() -> None:
@@ -363,10 +357,8 @@ def test_records_with_numbers_that_nobody_could_share(number: float) -> None:
 
 
 def _others_bought(told: Told) -> int:
-    summary = told.consumer.party.summary
-    assert summary is not None
-    assert 0 < len(summary.rows) < AGREED.size  # the liar's picks are left out, and not made up for
-    return len(summary.rows)
+    assert 0 < len(told.summary.rows) < AGREED.size  # the liar's picks are left out, and not made up for
+    return len(told.summary.rows)
 
 
 def test_a_valid_bit_that_is_two(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,8 +368,7 @@ def test_a_valid_bit_that_is_two(monkeypatch: pytest.MonkeyPatch) -> None:
         words[:, offer_shape(AGREED).columns] *= np.uint64(2)
         return split_words(words)
 
-    summary = carried(forged(monkeypatch, "split_words", doubled)).consumer.party.summary
-    assert summary is not None
+    summary = carried(forged(monkeypatch, "split_words", doubled)).summary
     assert 1 not in summary.owners
     assert len(summary.rows) == AGREED.size
 
@@ -393,8 +384,7 @@ def test_a_row_far_out_of_range(*, honest_record: bool) -> None:
     shared = share_offer(
         secret_of(LIAR), context=offer_context(agreed, LIAR), shape=offer_shape(agreed), rows=far, records=records
     )
-    summary = carry_shares(run, tamper=sending(shared, agreed=agreed)).consumer.party.summary
-    assert summary is not None
+    summary = carry_shares(run, tamper=sending(shared, agreed=agreed)).summary
     assert sorted(summary.owners.tolist()) == [0, 0, 0, 2, 2, 2]
     assert not summary.flagged.size
 
@@ -419,8 +409,7 @@ def test_parts_that_are_for_another_party_or_nothing_at_all() -> None:
 
         told = carry_shares(shared_run(AGREED), tamper=lie)
         assert "a part that is not used" in told.faults("witness")[LIAR]
-        assert told.consumer.party.summary is not None
-        assert 1 not in told.consumer.party.summary.owners
+        assert 1 not in told.summary.owners
 
 
 @pytest.mark.parametrize("how", ["swapped", "withheld", "short", "another owner's"])
@@ -610,8 +599,6 @@ def test_garbage_from_the_computation_is_not_taken_for_rows() -> None:
         return dataclasses.replace(picks, numbers=numbers, secrets=secrets, checksums=checksums)
 
     told = carry_shares(shared_run(AGREED), picks=spoiled)
-    summary = told.consumer.party.summary
-    assert summary is not None
-    assert len(summary.rows) == 1  # nothing is opened in the place of what did not open
+    assert len(told.summary.rows) == 1  # nothing is opened in the place of what did not open
     with pytest.raises(IllegalMessage, match="may not open anything now"):
         told.consumer.opened(OpenedSlots(*[np.empty(0, dtype=np.int64)] * 4))

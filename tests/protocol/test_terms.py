@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from named_parties import CARDS, NAMED, card_text
 from protocol_world import KERNEL, PAPER, PAPER_KERNEL, PAPER_PARTS, THRESHOLD, terms
 
 from likeset.errors import InvalidArgument, UnprovenPart
@@ -25,6 +24,13 @@ from likeset.protocol.terms import (
     digest_of_rows,
 )
 
+
+def card_text(letter: str) -> str:
+    return "-".join([letter * 5] * 8)
+
+
+CARDS = {name: card_text(letter) for name, letter in zip(("hospital", "a", "b", "c", "curator"), "ABCDE", strict=True)}
+NAMED: dict[str, Any] = {"run_id": "0a" * 16, "cards": CARDS}
 SPLIT = SplitTerms("ab" * 32, 4, gamma=0.5)
 NARROW = replace(KERNEL, largest=20.0)
 WITNESSED = {**CARDS, "witness": card_text("G")}

@@ -1,19 +1,14 @@
 """A folder as a mailbox: whole files, private modes, nothing followed, nothing waited for."""
 
-import hashlib
 import os
 import stat
 from pathlib import Path
 
 import pytest
+from mail_servers import DATA, NAME, OTHER_PAIR, PAIR
 
 from likeset.errors import PostTrouble
 from likeset.transports.stores import Store, open_store
-
-PAIR = "a" * 32
-OTHER_PAIR = "b2" * 16
-DATA = b"a letter"
-NAME = hashlib.sha256(DATA).hexdigest()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import hashlib
 import os
 import socket
 import stat
@@ -11,17 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from mail_servers import MailServer, SshServer, mail_environment, s3_server, ssh_server
+from mail_servers import DATA, NAME, PAIR, MailServer, SshServer, mail_environment, s3_server, ssh_server
 
 from likeset.errors import MailboxTrouble, PostTrouble
 from likeset.transports import stores
 from likeset.transports.s3 import S3Store
 from likeset.transports.sftp import SftpStore
 from likeset.transports.stores import Store, open_store
-
-PAIR = "a" * 32
-DATA = b"a letter"
-NAME = hashlib.sha256(DATA).hexdigest()
 
 
 @pytest.fixture(scope="module")
