@@ -373,12 +373,6 @@ def _sent(made: World) -> Message:
     return decode(encode(message))
 
 
-def _target(made: World) -> Target:
-    body = _sent(made).body
-    assert isinstance(body, Target)
-    return body
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_whatever_is_wished_owners_hear_and_say_the_same_bytes(kind: str) -> None:
     """With the same coins; of what the curator hears, only the consumer's own message differs."""
@@ -405,7 +399,8 @@ def test_the_summary_is_judged_by_the_width_that_was_wished(kind: str) -> None:
 
 def test_without_a_wish_the_width_is_by_the_targets_own_distances() -> None:
     made = world(terms())
-    body = _target(made)
+    body = _sent(made).body
+    assert isinstance(body, Target)
     assert body.gamma == median_gamma(made.target, scale=1.0, coins=np.random.default_rng(0))
     assert body.weighted is False
 
@@ -524,6 +519,16 @@ def test_under_add_or_remove_a_consumer_starts_only_where_no_place_rounds_otherw
     world(terms(relation=Relation.REPLACE_ONE)).consumer()
 
 
+ONE_ROW = terms(
+    owners=("a", "b"),
+    size=1,
+    offer_factor=400.0,
+    offers="uniform",
+    target_budget=Budget(0.0, 1e-5),
+    target_size=40,
+    kernel=Kernel(columns=2, dimension=4, gamma=0.5, seed=7),
+)
+"""One row is bought of all that owners have."""
 GRID = np.stack(np.meshgrid(np.linspace(-1.0, 1.0, 31), np.linspace(-1.0, 1.0, 31)), axis=-1).reshape(-1, 2)
 """Every row that an owner of the next test could have: the consumer knows the schema."""
 
@@ -560,17 +565,8 @@ def _pairs_that_fit(made: World, *, fold_key: int) -> tuple[int, bool]:
 @pytest.mark.parametrize("in_one_process", [True, False])
 def test_the_estimate_of_distance_does_not_give_away_rows_that_nobody_bought(*, in_one_process: bool) -> None:
     """In one process the numbers are exact, and a pair of rows out of 920,000 can be read from one of them."""
-    agreed = terms(
-        owners=("a", "b"),
-        size=1,
-        offer_factor=400.0,
-        offers="uniform",
-        target_budget=Budget(0.0, 1e-5),
-        target_size=40,
-        kernel=Kernel(columns=2, dimension=4, gamma=0.5, seed=7),
-    )
     coins = pinned_coins("unbought rows")
-    made = world(agreed, selection=Selection(gamma=3.0, folds=2), fold_key=None if in_one_process else 5)
+    made = world(ONE_ROW, selection=Selection(gamma=3.0, folds=2), fold_key=None if in_one_process else 5)
     made.data = {name: GRID[coins.choice(len(GRID), 150, replace=False)].astype(np.float32) for name in ("a", "b")}
     made.target = coins.uniform(-0.6, 0.6, size=(40, 2)).astype(np.float32)
     fitting, is_right = _pairs_that_fit(made, fold_key=0 if in_one_process else 5)
@@ -580,18 +576,9 @@ def test_the_estimate_of_distance_does_not_give_away_rows_that_nobody_bought(*, 
 
 def test_a_target_of_isolated_rows_buys_no_further_digits_of_the_estimate() -> None:
     """Its standard error is tiny: rounded by that alone, the estimate tells how far a row lies that nobody bought."""
-    agreed = terms(
-        owners=("a", "b"),
-        size=1,
-        offer_factor=400.0,
-        offers="uniform",
-        target_budget=Budget(0.0, 1e-5),
-        target_size=40,
-        kernel=Kernel(columns=2, dimension=4, gamma=0.5, seed=7),
-    )
     told, exact = set(), set()
     for distance in np.linspace(0.05, 0.5, 30):
-        made = world(agreed, selection=Selection(gamma=16.0, folds=2), fold_key=5)
+        made = world(ONE_ROW, selection=Selection(gamma=16.0, folds=2), fold_key=5)
         made.target = np.stack([np.arange(40.0), np.zeros(40)], axis=1).astype(np.float32)
         others = np.stack([np.arange(20.0), np.full(20, distance)], axis=1).astype(np.float32)
         made.data = {"a": made.target[:1], "b": others}
