@@ -21,8 +21,6 @@ Matrix = NDArray[np.float64]
 class Recorded(SimulatedNoise):
     """Simulated noise that remembers what it drew, and what it was asked with."""
 
-    __slots__ = ("choices", "laplace", "rates", "scales", "scores")
-
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.choices: list[int] = []

@@ -198,10 +198,6 @@ def test_a_party_takes_what_its_table_allows_and_else_stays_where_it_is(agreed: 
     assert len(tried) > 5
 
 
-def _target(made: World) -> Message:
-    return made.consumer().start()[0]
-
-
 def _call(made: World) -> Message:
     return made.first_words(made.curator())[0]
 
@@ -310,7 +306,7 @@ def test_a_step_goes_on_once(which: str) -> None:
 def test_a_curator_that_missed_its_quorum_is_done_for() -> None:
     made = world(terms(quorum=2))
     curator = made.curator()
-    target = _target(made)
+    target, *_ = made.consumer().start()
     curator.take(target)
     curator.give_up("a")
     curator.give_up("b")

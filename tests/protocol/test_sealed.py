@@ -46,10 +46,6 @@ from likeset.tables.scan import MemoryScan
 SETTINGS = settings(max_examples=examples(8))
 
 
-def _silent(_heard: Message, _replies: tuple[Message, ...]) -> list[Message]:
-    return []
-
-
 def _broken(_heard: Message, replies: tuple[Message, ...]) -> list[Message]:
     """Rows that are no numbers, and an answer that nobody asked for."""
     bad = []
@@ -67,7 +63,7 @@ def _twice(_heard: Message, replies: tuple[Message, ...]) -> list[Message]:
 
 BEHAVIOURS: dict[str, Callable[[Message, tuple[Message, ...]], list[Message]]] = {
     "honest": lambda _heard, replies: list(replies),
-    "silent": _silent,
+    "silent": lambda _heard, _replies: [],
     "broken": _broken,
     "twice": _twice,
 }
@@ -597,27 +593,18 @@ GAMMA = 0.1
 SELECTION = Selection(gamma=GAMMA)
 
 
-def _pool(rows: int = 240) -> tuple[Rows32, NDArray[np.int64]]:
-    """Three classes in a line, each 3 standard deviations from the next; half of the rows are of the middle one."""
-    coins = pinned_coins("classes in a line")
-    codes = np.resize(np.array([0, 2, 1, 1]), rows)
-    drawn = coins.normal(size=(rows, 3)) + 3.0 * codes[:, None] * np.array([1.0, 0.0, 0.0])
-    return drawn.astype(np.float32), codes
-
-
-def _two_classes(rows: int = 60) -> Rows32:
-    """The outer two of the classes; of its rows one in 15 lies nearest to the class between."""
-    coins = pinned_coins("a target of two classes")
-    codes = 2 * (np.arange(rows) % 2)
-    drawn = coins.normal(size=(rows, 3)) + 3.0 * codes[:, None] * np.array([1.0, 0.0, 0.0])
+def _classes(name: str, codes: NDArray[np.int64]) -> Rows32:
+    """Rows of classes in a line, each 3 standard deviations from the next."""
+    drawn = pinned_coins(name).normal(size=(len(codes), 3)) + 3.0 * codes[:, None] * np.array([1.0, 0.0, 0.0])
     return np.asarray(drawn, dtype=np.float32)
 
 
 def _run(selection: Selection = SELECTION, **options: Any) -> Outcome:
     agreed = terms(owners=("a", "b"), size=10, offer_factor=24.0, target_size=60, **options)
-    rows, codes = _pool()
+    codes = np.resize(np.array([0, 2, 1, 1]), 240)
+    rows = _classes("classes in a line", codes)
     made = world(agreed, selection=selection)
-    made.target = _two_classes()
+    made.target = _classes("a target of two classes", 2 * (np.arange(60) % 2))  # some lie nearest to the one between
     made.data = {"a": rows[:120], "b": rows[120:]}
     made.labels = {"a": codes[:120], "b": codes[120:]}
     return carry(made)

@@ -557,16 +557,12 @@ def test_a_share_of_the_target_that_is_not_what_was_committed_to(part: str) -> N
             run.compute("curator").take(lie)
 
 
-def _heard(told: Told, name: str) -> list[Message]:
-    return [decode(data) for data in told.heard[name]]
-
-
 @pytest.mark.parametrize("sender", ["a", "curator", "witness", "stranger"])
 def test_nobody_but_the_consumer_fixes_the_target_or_ends_the_run(sender: str) -> None:
     run = shared_run(AGREED)
     told = carry_shares(run)
     said = [message for message in run.consumer().start() if message.receiver == "witness"]
-    ends = [message for message in _heard(told, "witness") if isinstance(message.body, PicksOpened)]
+    ends = [message for message in map(decode, told.heard["witness"]) if isinstance(message.body, PicksOpened)]
     for message in (*said, *ends):
         party = run.compute("witness")
         with pytest.raises(IllegalMessage):
