@@ -372,44 +372,24 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 }
 
 
-def _schema(label: str) -> Schema:
+def _declared_world(options: dict[str, Any], label: str, cells: Any) -> World:
     columns = "".join(f"  {name}: {{kind: numeric, bounds: [-9, 9], outside: clip}}\n" for name in "pqr")
-    return Schema.from_text(f"likeset: schema\nversion: 1\ncolumns:\n{columns}{label}")
-
-
-def _declared_world(options: dict[str, Any], label: str, cells: Any, *, owners: tuple[str, ...] = ("a", "b")) -> World:
-    schema = _schema(label)
-    named = schema.record_columns
-    agreed = terms(
-        **options,
-        owners=owners,
-        columns=named,
-        record_bytes=DeclaredRecords(schema).record_bytes,
-        kernel=replace(terms().kernel, columns=schema.width),
-    )
+    schema = Schema.from_text(f"likeset: schema\nversion: 1\ncolumns:\n{columns}{label}")
+    agreed, declared = agreed_on(schema, **options, owners=("a", "b")), DeclaredRecords(schema)
     data, labels, tables = {}, {}, {}
     target = rows(5, agreed.target_size, shift=0.3)
-    for place, name in enumerate(owners):
-        # The last owner's rows are those that are wanted.
-        values = target[:12] + 0.01 if place == len(owners) - 1 else rows(10 + place, 12, shift=4.0)
+    for name, values in (("a", rows(10, 12, shift=4.0)), ("b", target[:12] + 0.01)):  # those of b are wanted
         content: dict[str, Any] = {name: values[:, place].astype(np.float64) for place, name in enumerate("pqr")}
         if schema.label_column:
             content["y"] = [cells[number % len(cells)] for number in range(12)]
         table = pa.table(content)
         mapped = schema.map(table, table=name, locate=str)
-        data[name], labels[name], tables[name] = mapped.rows, mapped.labels, DeclaredRecords(schema).of(table)
+        data[name], labels[name], tables[name] = mapped.rows, mapped.labels, declared.of(table)
     content = {name: target[:, place].astype(np.float64) for place, name in enumerate("pqr")}
     content |= {"y": [cells[0]] * len(target)} if schema.label_column else {}
     rows_of_target = schema.map(pa.table(content), table="target", locate=str).rows
-    return World(
-        agreed,
-        data,
-        rows_of_target,
-        QuickLedger(),
-        labels=labels if schema.label_column else {},
-        declared=DeclaredRecords(schema),
-        tables=tables,
-    )
+    known = labels if schema.label_column else {}
+    return World(agreed, data, rows_of_target, QuickLedger(), labels=known, declared=declared, tables=tables)
 
 
 def _with_labels(labels: Callable[[int], Any]) -> Callable[[Message, tuple[Message, ...]], list[Message]]:

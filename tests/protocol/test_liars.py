@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol_world import THRESHOLD, Outcome, World, carry, rows, same_summary, terms, world
+from protocol_world import THRESHOLD, Outcome, QuickLedger, World, carry, rows, same_summary, terms, world
 
 from likeset.errors import IllegalMessage, QuorumMissed
 from likeset.protocol.wire import Bid, Body, Delivery, Message, Misfit, Offer, Summary
@@ -45,13 +45,8 @@ def _set(value: float) -> Callable[[Offer | Delivery], Any]:
 
 
 def _without(made: World, name: str) -> World:
-    return World(
-        made.terms,
-        {one: data for one, data in made.data.items() if one != name},
-        made.target,
-        type(made.ledger)(),  # type: ignore[call-arg]
-        labels=made.labels,
-    )
+    data = {one: rows for one, rows in made.data.items() if one != name}
+    return World(made.terms, data, made.target, QuickLedger(), labels=made.labels)
 
 
 def _assert_flagged(outcome: Outcome, made: World, name: str, reason: str) -> None:

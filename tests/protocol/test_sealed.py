@@ -33,7 +33,6 @@ from chance import examples, pinned_coins
 from likeset.errors import BadMessage, BudgetExceeded, IllegalMessage, InvalidArgument, NoiseUnavailable, QuorumMissed
 from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.geometry.selection import Selection
-from likeset.ledger.budget import Limit
 from likeset.privacy.events import Event, NoRelease, PublicSize, Relation, View
 from likeset.privacy.noise import Integers
 from likeset.protocol.party import CURATOR
@@ -237,15 +236,6 @@ def test_an_offer_that_is_too_large_to_be_sent_costs_nothing(
             owner.take(heard)
         assert owner.party.rows_disclosed == min(200, agreed.rows_per_owner)
         assert ledger.head() != before
-
-
-def test_an_owner_whose_budget_is_spent_abstains_and_the_others_go_on() -> None:
-    agreed = terms()
-    with ledger_on_disk(agreed) as ledger:
-        ledger.set_limit(View.curator("b"), Limit.rows_only(1))
-        outcome = carry(world(agreed, ledger))
-    assert outcome.summary.absent.tolist() == [1]
-    assert 1 not in outcome.summary.owners
 
 
 def test_a_missed_quorum_ends_the_run() -> None:
