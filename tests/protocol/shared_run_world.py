@@ -13,7 +13,6 @@ from protocol_world import CONSUMER, World, terms, world
 
 from clear_program import clear_selection, near_rows
 from likeset.errors import IllegalMessage, LikesetError
-from likeset.geometry.kernels import squared_mmd
 from likeset.ledger.ledger import Ledger
 from likeset.protocol.sealed import Owner
 from likeset.protocol.split import ComputeInputs, ComputeParty, OpenedSlots, SplitConsumer
@@ -82,16 +81,6 @@ def clear_picks(inputs: Mapping[ComputeRole, ComputeInputs]) -> OpenedSlots:
     secrets, sums = np.zeros((public.size, 4), dtype=np.int64), np.zeros(public.size, dtype=np.int64)
     secrets[there], sums[there] = words[picked[there], columns + 1 :], checks[picked[there]]
     return OpenedSlots(picked, secrets, sums, factors)
-
-
-def clear_misfit(inputs: Mapping[ComputeRole, ComputeInputs], opened: OpenedSlots) -> float:
-    """Squared MMD between the target and the rows that were picked, from joined shares."""
-    lows, highs = inputs["curator"].lows, inputs["curator"].highs
-    with np.errstate(over="ignore"):
-        words = np.sum([each.offer_words for each in inputs.values()], axis=0)
-        target = np.sum([each.target_words for each in inputs.values()], axis=0)
-    picked = words[opened.numbers, : len(lows)] / ONE
-    return squared_mmd(picked, np.clip(target, lows, highs) / ONE, gamma=inputs["curator"].gamma)
 
 
 def _selected(

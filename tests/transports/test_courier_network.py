@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-TESTS = Path(__file__).parents[1]
-
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
 
 

@@ -21,9 +21,6 @@ def acceptance(**changes: Any) -> Acceptance:
 
 ACCEPTED = acceptance()
 Statement = SignedTerms | Acceptance
-each_statement = pytest.mark.parametrize(
-    ("statement", "signer"), [(SIGNED, ALICE), (ACCEPTED, BOB)], ids=["terms", "acceptance"]
-)
 
 
 def signed_anew(

@@ -32,7 +32,6 @@ def party(name: str, *, edition: int = 1) -> CardSecret:
 
 ALICE, BOB, MALLORY = party("alice"), party("bob"), party("mallory")
 BOBS_RUN_KEY = sealing_secret("bob's key for the run")
-MALLORYS_RUN_KEY = sealing_secret("mallory's key for the run")
 
 
 def letter_to_bob(secret: CardSecret = ALICE, **changes: Any) -> Letter:
