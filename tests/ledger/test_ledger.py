@@ -117,6 +117,8 @@ class TestCharging:
         before = ledger.head().number
         ledger.set_limits({view: limit() for view in views} | {TARGET: limit()})
         assert ledger.head().number == before + 5  # the target's limit is what it was
+        ledger.set_limit(TARGET, limit())
+        assert ledger.head().number == before + 5
         assert [entry.kind for entry in ledger.entries()[-5:]] == ["limit"] * 5
         assert {account.view for account in ledger.accounts()} >= set(views)
         assert ledger.verify().ok
