@@ -12,8 +12,7 @@ import pytest
 from chance import PINNED, pinned_coins
 from likeset.audit import broken_trials as broken
 from likeset.audit.auditor import Trial, run_trial
-from likeset.audit.broken_trials import BROKEN, broken_trials
-from likeset.audit.sound_trials import reachable, textbook_laplace
+from likeset.audit.broken_trials import BROKEN, broken_trials, reachable, textbook_laplace
 from likeset.privacy.noise import SecretNoise
 
 

@@ -105,7 +105,6 @@ def _check_in_front(source: Path) -> None:
 
 
 def main() -> None:
-    """Exit code 1 if a fault is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ids", nargs="*", help="faults to try; all if none is named")
     parser.add_argument("--sound", action="store_true", help="run the named tests without any fault")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import protocol_world
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from chance import pinned_coins
@@ -27,9 +28,9 @@ from likeset.homes.mail import Mail
 from likeset.homes.owner import Owner, open_owner
 from likeset.homes.runs import Run, must_know, role_in
 from likeset.ledger.budget import Limit
-from likeset.privacy.events import Relation, View
+from likeset.privacy.events import View
 from likeset.protocol.party import CURATOR, RELEASE_ROUND
-from likeset.protocol.terms import WITNESS, Budget, Kernel, Terms
+from likeset.protocol.terms import WITNESS, Kernel, Terms
 from likeset.protocol.wire import Asked, Body, Message, SummaryRelease, TargetRelease, decode
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
@@ -61,41 +62,20 @@ POLICY: dict[str, Any] = {
     "runs_per_month": 9,
 }
 _TERMS: dict[str, Any] = {
-    "run": "run-1",
+    **protocol_world.BASE,
     "consumer": CONSUMER,
     "purpose": "Research on sepsis",
     "expires": "2030-01-01",
     "owners": ("a", "b"),
-    "quorum": 1,
     "schema_digest": SCHEMA_OF_ALL.digest,
     "columns": SCHEMA_OF_ALL.record_columns,
     "record_bytes": DeclaredRecords(SCHEMA_OF_ALL).record_bytes,
     "kernel": Kernel(columns=SCHEMA_OF_ALL.width, dimension=16, gamma=0.4, seed=7),
-    "protocol": "sealed",
     "size": 6,
-    "target_size": 30,
     "offer_factor": 4.0,
-    "offers": "tilted",
-    "labels": "match",
-    "thinning": True,
-    "target_budget": Budget(4.0, 1e-5),
-    "owner_budget": Budget(0.0, 1e-5),
-    "relation": Relation.REPLACE_ONE,
-    "rows_per_unit": 1,
-    "id_column": "",
-    "auction": "everyone",
-    "auction_epsilon": 0.0,
-    "auction_offset": 0,
     "auction_patience": 0,
-    "summary_release": "none",
-    "seed_rows": 0,
     "seed_digest": "",
-    "schedule": "",
     "promised_epsilon": 0.0,
-    "price_per_row": 1.0,
-    "currency": "",
-    "accept_unproven": (),
-    "version": "0.1",
 }
 _MOST_BYTES = 1 << 28
 
@@ -114,7 +94,6 @@ def secret_of(name: str) -> CardSecret:
 
 
 def cards_of(*names: str) -> dict[str, str]:
-    """The fingerprints of the cards of these names."""
     return {name: secret_of(name).card.fingerprint for name in names}
 
 
@@ -146,7 +125,6 @@ def terms(**changes: Any) -> Terms:
 
 @lru_cache(maxsize=1024)
 def signed_terms(agreed: Terms) -> bytes:
-    """Terms as their consumer signs them."""
     return signed_text(agreed.to_json(), by=agreed.consumer, run_id=agreed.run_id)
 
 
@@ -262,12 +240,10 @@ def opened(folder: Path, *, clock: Callable[[], datetime] | None = None) -> Iter
 
 
 def logged(home: Home, kind: str) -> list[dict[str, Any]]:
-    """The log entries of a kind."""
     return [entry.document() for entry in home.database.entries() if entry.kind == kind]
 
 
 def charged(owner: Owner) -> list[tuple[str, str]]:
-    """The log entries about budgets: kind and key."""
     kinds = ("open", "limit", "reserve", "commit", "purge")
     return [(entry.kind, entry.key) for entry in owner.ledger.entries() if entry.kind in kinds]
 
@@ -292,7 +268,6 @@ def approve(owner: Owner, agreed: Terms, *, by: str = "Ada", data: str = "") -> 
 
 
 def release_to(agreed: Terms, owner: str = "a", *, values: Any = None) -> Message:
-    """The message with which a run begins at an owner."""
     given = np.linspace(-0.1, 0.1, agreed.kernel.dimension) if values is None else np.asarray(values, dtype=float)
     body = TargetRelease(release=given if agreed.offers == "tilted" else np.empty(0))
     return Message(agreed.run, agreed.digest, agreed.consumer, owner, RELEASE_ROUND[agreed.protocol], body)
@@ -332,7 +307,6 @@ class Outside:
     def letter(
         self, message: Message | None, *, writer: str | None = None, enclosures: tuple[bytes, ...] = (), **changes: Any
     ) -> bytes:
-        """A letter to the owner with this message, numbered after the last one of its writer."""
         writer = writer or (CURATOR if message is None else message.sender)
         number = self._numbers.get(writer, 0)
         self._numbers[writer] = number + 1
@@ -372,7 +346,6 @@ class Outside:
             yield self.ask(number)
 
     def read(self, data: bytes) -> Message:
-        """The message in a letter of the owner."""
         letter = letter_in(data, most_bytes=_MOST_BYTES)
         reader = next(name for name, card in self.terms.cards.items() if card == letter.header.recipient)
         key = run_key_of(reader, self.terms.run_id)
@@ -498,7 +471,6 @@ class Network:
 
     @cached_property
     def store(self) -> DatedStore:
-        """The mailbox; its clock is that of the homes."""
         return DatedStore(self.place / "mailbox", self.clock)
 
     def __enter__(self) -> Self:
@@ -549,7 +521,6 @@ class Network:
         return run
 
     def held(self, agreed: Terms) -> Run:
-        """Asked for, approved, and carried on until nothing happens any more."""
         self.approved(agreed)
         self.settle()
         return self.consumer.run(agreed.run)

@@ -66,7 +66,6 @@ def market(tmp_path: Path) -> Iterator[Market]:
 
 
 def signed_anew(invitation: Invitation, inviter: Home, **changes: Any) -> Invitation:
-    """What an inviter can sign with a changed program."""
     changed = replace(invitation, **changes)
     return replace(changed, signature=inviter.secret.sign(INVITE_CONTEXT, *changed.parts))
 

@@ -37,8 +37,6 @@ class _Statements:
 
 
 class _Connection:
-    """A connection of SQLite whose statements can be interrupted."""
-
     def __init__(self, connection: object, statements: _Statements) -> None:
         self._connection, self._statements = connection, statements
 
@@ -67,7 +65,6 @@ def interrupted(owner: Owner, statements: _Statements) -> Iterator[None]:
 
 
 def _heard(folder: Path, agreed: Terms, script: list[bytes]) -> tuple[list[bytes], list[tuple[str, str]]]:
-    """Let a home hear letters; the messages in its answers, and its charges."""
     with opened(folder) as owner:
         outside = Outside(owner, agreed)
         said = [outside.read(reply).data for letter in script for reply in heard(owner, letter)]
@@ -143,7 +140,6 @@ class TestReplay:
 _HEAR = """
 import sys, time
 from pathlib import Path
-sys.path[:0] = {paths!r}
 from home_world import heard, opened
 from likeset.errors import LikesetError
 folder, start, *letters = sys.argv[1:]
@@ -162,10 +158,9 @@ class TestProcesses:
         """All get the same bytes, and the run is charged once."""
         folder, agreed = make_owner(tmp_path / "homes"), terms()
         (tmp_path / "letter").write_bytes(approved_script(folder, agreed, rounds=1)[0])
-        paths = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
         start = tmp_path / "start"
-        arguments = [sys.executable, "-c", _HEAR.format(paths=paths), str(folder), str(start), str(tmp_path / "letter")]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        arguments = [sys.executable, "-c", _HEAR, str(folder), str(start), str(tmp_path / "letter")]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
         running = [
             subprocess.Popen(arguments, stdout=subprocess.PIPE, env=environment)  # noqa: S603 - our own script
             for _ in range(4)

@@ -19,11 +19,7 @@ from likeset.tables.schema import Schema
 WITH_IDS = SCHEMA + "id: {column: patient, rows_per_id: 2}\n"
 KEPT = SCHEMA + "id: {column: patient, keep: 2}\n"
 SAID = "it has 3 rows of one id, or without one, where the schema declares at most 2"
-PATIENTS: dict[str, Any] = {
-    "schema_digest": Schema.from_text(KEPT).digest,
-    "rows_per_unit": 2,
-    "id_column": "patient",
-}
+PATIENTS: dict[str, Any] = {"schema_digest": Schema.from_text(KEPT).digest, "rows_per_unit": 2, "id_column": "patient"}
 KEEPING = terms(**PATIENTS)
 RUN, AGAIN = (replace(KEEPING, run=run, schema_digest=Schema.from_text(WITH_IDS).digest) for run in ("run-1", "run-2"))
 
@@ -92,7 +88,6 @@ def test_data_that_came_to_hold_more_rows_of_a_person_begin_no_run(owner: Owner,
 
 
 def offered(keeping: Owner, run: Terms) -> list[int]:
-    """The numbers of the rows that would leave, of those in the file."""
     table = rehearse(keeping, run).rows.table
     assert table is not None
     return sorted(int(dose) - 300 for dose in table.column("dose").to_pylist())

@@ -9,7 +9,6 @@ import pytest
 from home_world import NOON, POLICY, terms
 
 from likeset.homes.policy import NO_RULES, Accounts, Policy, Spending, policy_text, runs_this_month, verdict
-from likeset.privacy.events import Relation
 from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms
 
 NOTHING, OFFERED = Spending(0, 0, 0), Spending(0, 12, 12)
@@ -47,16 +46,6 @@ def test_a_run_within_everything_is_accepted() -> None:
         ({"price_at_least": 1.5}, {}, "1 is offered, at least 1.5 is asked"),
         ({}, {"expires": "2029-03-05T11:59"}, "the terms ended on 2029-03-05T11:59"),
         ({}, {"schema_digest": ""}, "only runs on declared columns"),
-        (
-            {},
-            {"relation": Relation.ADD_OR_REMOVE},
-            "relation: the terms count under add-or-remove, and the totals of owner.yaml under replace-one",
-        ),
-        (
-            {"total": {"rows": 100, "relation": "add-or-remove"}},
-            {},
-            "relation: the terms count under replace-one, and the totals of owner.yaml under add-or-remove",
-        ),
     ],
 )
 def test_every_limit_can_refuse(changes: dict[str, Any], run: dict[str, Any], said: str) -> None:
@@ -94,11 +83,7 @@ def test_a_run_that_is_paid_is_not_counted_against_the_totals_again() -> None:
 
 
 def test_months_are_counted_by_the_calendar_and_other_runs_only() -> None:
-    began = {
-        "run-1": NOON,
-        "run-2": datetime(2029, 3, 1, tzinfo=UTC),
-        "run-3": datetime(2029, 2, 28, 23, tzinfo=UTC),
-    }
+    began = {"run-1": NOON, "run-2": datetime(2029, 3, 1, tzinfo=UTC), "run-3": datetime(2029, 2, 28, 23, tzinfo=UTC)}
     assert runs_this_month(began, NOON, other_than="run-1") == 1
 
 

@@ -45,13 +45,11 @@ class World:
         self.wire = directory / "wire"
 
     def send(self, name: str, message: bytes) -> None:
-        """One line on the wire, in one write."""
         handle = os.open(self.wire, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.write(handle, name.encode() + b" " + message.hex().encode() + b"\n")
         os.close(handle)
 
     def sent(self) -> dict[str, set[str]]:
-        """What was sent under each name."""
         found: dict[str, set[str]] = {}
         for line in self.wire.read_text().splitlines() if self.wire.exists() else []:
             name, message = line.split()
@@ -60,7 +58,6 @@ class World:
 
 
 def noise() -> tuple[bytes, Release[Any] | None]:
-    """A fresh draw: never twice the same."""
     message = os.urandom(24)
     return message, Release(list(message), gaussian())
 

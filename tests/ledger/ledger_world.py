@@ -52,12 +52,7 @@ def opened(ledger: Ledger, *, rows: int = 1000) -> Ledger:
 
 
 def charge(
-    view: View,
-    event: Event,
-    *,
-    rows: int = 0,
-    readable: int | None = None,
-    also: Iterable[tuple[View, Event]] = (),
+    view: View, event: Event, *, rows: int = 0, readable: int | None = None, also: Iterable[tuple[View, Event]] = ()
 ) -> Charge:
     return Charge(((view, event), *also), rows, readable)
 

@@ -58,17 +58,9 @@ def head_of(path: Path) -> Head:
         return ledger.head()
 
 
-def test_an_untouched_copy_verifies(original: Path) -> None:
-    copy = changed(original, untouched)
-    assert verified(copy, head_of(original)).ok
-
-
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
-    number=st.integers(1, ENTRIES),
-    column=st.sampled_from(COLUMNS),
-    place=st.integers(0, 10**6),
-    bit=st.integers(0, 7),
+    number=st.integers(1, ENTRIES), column=st.sampled_from(COLUMNS), place=st.integers(0, 10**6), bit=st.integers(0, 7)
 )
 def test_a_flipped_bit_in_any_column_of_any_entry_is_found(
     original: Path, number: int, column: str, place: int, bit: int
@@ -105,6 +97,7 @@ def test_the_same_bytes_under_another_type_are_found(original: Path, number: int
 @pytest.mark.parametrize(
     "statements",
     [
+        ("DELETE FROM log WHERE number = :n",),
         ("DELETE FROM log WHERE number = :n", "UPDATE log SET number = number - 1 WHERE number > :n"),
         (
             "UPDATE log SET number = 999 WHERE number = :n",
@@ -113,7 +106,7 @@ def test_the_same_bytes_under_another_type_are_found(original: Path, number: int
         ),
         ("INSERT INTO log SELECT 8, kind, key, body, previous, hash FROM log WHERE number = 7",),
     ],
-    ids=["removed and renumbered", "exchanged", "doubled"],
+    ids=["removed", "removed and renumbered", "exchanged", "doubled"],
 )
 def test_removed_exchanged_and_doubled_entries_are_found(original: Path, statements: tuple[str, ...]) -> None:
     for number in range(1, ENTRIES):
@@ -123,13 +116,6 @@ def test_removed_exchanged_and_doubled_entries_are_found(original: Path, stateme
                 connection.execute(statement, {"n": number})
 
         assert not verified(changed(original, change)).ok
-
-
-@pytest.mark.parametrize("number", range(1, ENTRIES))
-def test_a_removed_entry_is_named(original: Path, number: int) -> None:
-    copy = changed(original, lambda file: file.execute("DELETE FROM log WHERE number = ?", (number,)))
-    first, *_ = verified(copy).problems
-    assert first.number == number
 
 
 def test_an_altered_entry_whose_own_hash_fits_does_not_fit_the_next_one(original: Path) -> None:
@@ -161,6 +147,7 @@ def test_a_last_entry_that_changes_under_a_running_process_is_found(original: Pa
 
 def test_only_a_head_kept_elsewhere_shows_that_the_end_was_cut_off(original: Path) -> None:
     head = head_of(original)
+    assert verified(changed(original, untouched), head).ok
     copy = changed(original, lambda file: file.execute("DELETE FROM log WHERE number >= 5"))
     assert verified(copy).ok
     assert not verified(copy, head).ok
@@ -314,10 +301,7 @@ def test_an_entry_that_says_nothing_readable_is_found_when_the_log_is_opened(tmp
         entry = link(Head(head.number, head.hash), kind="reviewed", key="run", body=body)
         connection.execute("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", entry)
     connection.close()
-    with (
-        pytest.raises(LedgerTampered, match=f"entry {entry.number}: .*not JSON"),
-        Ledger(path) as ledger,
-    ):
+    with pytest.raises(LedgerTampered, match=f"entry {entry.number}: .*not JSON"), Ledger(path) as ledger:
         ledger.head()
     with Ledger(path) as ledger:
         assert [problem.number for problem in ledger.verify().problems] == [entry.number]

@@ -10,17 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from ledger_world import (
-    CURATOR,
-    ROWS,
-    TARGET,
-    Died,
-    charge,
-    commit,
-    laplace,
-    limit,
-    reserve,
-)
+from ledger_world import CURATOR, ROWS, TARGET, Died, charge, commit, laplace, limit, reserve
 
 from chance import examples
 from likeset.errors import BudgetExceeded, DifferentRequest, MessagePurged, UnfinishedRequest
@@ -107,12 +97,10 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(place=places, price=prices, view=st.sampled_from([TARGET, OWNER]), repeatable=st.booleans())
     def charge_a_release(self, place: int, price: float, view: View, repeatable: bool) -> None:
-        """Ask for a release."""
         self._reserve((view, laplace(price), Request("run", place, "mean"), 0), repeatable)
 
     @rule(place=places, rows=counts, content=st.sampled_from([b"", b"x"]), repeatable=st.booleans())
     def charge_rows(self, place: int, rows: int, content: bytes, repeatable: bool) -> None:
-        """Ask for rows."""
         self._reserve((CURATOR, ROWS, Request("run", place, "rows", content), rows), repeatable)
 
     @rule(which=st.integers(0, 100))
@@ -131,7 +119,6 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(place=places, rows=counts, fails=st.booleans())
     def charge_two_and_note_it(self, place: int, rows: int, fails: bool) -> None:
-        """Two charges and an entry of audit in one write, all of them or none."""
         before = self.ledger.head()
         requests = [Request("pair", place, kind) for kind in ("first", "second")]
         if any(request.key in self.asked for request in requests):
@@ -199,7 +186,6 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule()
     def repeat_everything(self) -> None:
-        """Every answered request comes again."""
         for key, sent in self.answers.items():
             view, event, request, rows = self.asked[key]
             if key in self.purged:
@@ -216,13 +202,11 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule()
     def purge(self) -> None:
-        """All messages of a run go."""
         self.ledger.purge(run="run")
         self.purged |= {key for key in self.answers if json.loads(key)[0] == "run"}
 
     @rule()
     def keep_the_head(self) -> None:
-        """Somebody writes the head down."""
         self.heads.append(self.ledger.head())
 
     @invariant()

@@ -13,12 +13,7 @@ from pathlib import Path
 import pytest
 from ledger_world import CURATOR, ROWS, TARGET, charge, gaussian, opened, reserve
 
-from likeset.errors import (
-    InvalidArgument,
-    LedgerUnavailable,
-    LedgerUnreadable,
-    LikesetError,
-)
+from likeset.errors import InvalidArgument, LedgerUnavailable, LedgerUnreadable, LikesetError
 from likeset.ledger import sqlite_file
 from likeset.ledger.budget import Request
 from likeset.ledger.ledger import Ledger
@@ -61,11 +56,7 @@ class TestUnusableFiles:
 
     @pytest.mark.parametrize(
         ("pragma", "said"),
-        [
-            ("application_id=5", "something else"),
-            ("user_version=7", "has format 7"),
-            ("user_version=1", "begin anew"),
-        ],
+        [("application_id=5", "something else"), ("user_version=7", "has format 7"), ("user_version=1", "begin anew")],
     )
     def test_a_file_of_another_application_or_format_is_refused_and_stays_as_it_is(
         self, path: Path, pragma: str, said: str

@@ -9,6 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,15 +29,12 @@ Law = dict[Heard, float]
 class Fixed(SimulatedNoise):
     """A threshold noise that we choose."""
 
-    __slots__ = ("draw", "scales")
-
     def __init__(self, draw: int) -> None:
         super().__init__(0)
         self.draw = draw
         self.scales: list[float] = []
 
     def discrete_laplace(self, scale: float, size: int) -> Integers:
-        """Always the same."""
         self.scales.append(scale)
         return np.full(size, self.draw, dtype=np.int64)
 
@@ -45,9 +43,9 @@ def _bids(values: Sequence[float | None]) -> auction.Bids:
     return auction.Bids(values=tuple(values), waited=(1,) * len(values))
 
 
-def _threshold(owners: int, epsilon: float, rounds: int = 1) -> auction.ThresholdPlan:
+def _threshold(owners: int, epsilon: float, **more: Any) -> auction.ThresholdPlan:
     return auction.plan_threshold(
-        owners, epsilon=epsilon, observer=Observer.ONE_OWNER, rounds=rounds, summary_released=False
+        owners, epsilon=epsilon, observer=Observer.ONE_OWNER, rounds=1, summary_released=False, **more
     )
 
 
@@ -204,12 +202,8 @@ def test_epsilons_whose_ranks_would_not_fit_64_bits_are_refused(epsilon: float) 
 
 def test_a_smaller_offset_than_needed_is_refused_and_a_larger_one_is_not() -> None:
     with pytest.raises(InvalidArgument, match="at least 5"):
-        auction.plan_threshold(
-            100, epsilon=1.0, observer=Observer.COALITION, rounds=1, summary_released=False, offset=4
-        )
-    plan = auction.plan_threshold(
-        100, epsilon=1.0, observer=Observer.COALITION, rounds=1, summary_released=False, offset=20
-    )
+        _threshold(100, 1.0, offset=4)
+    plan = _threshold(100, 1.0, offset=20)
     assert plan.probability(1) > 0.999
 
 

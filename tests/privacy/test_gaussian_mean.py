@@ -23,7 +23,6 @@ class Silent(SimulatedNoise):
     """No noise at all, to see what it would be added to."""
 
     def discrete_gaussian(self, sigma: float, size: int) -> Integers:
-        """Zeros."""
         assert sigma > 0
         return np.zeros(size, dtype=np.int64)
 
@@ -101,10 +100,7 @@ def test_a_release_adds_whole_steps_of_the_lattice_and_uses_all_of_them() -> Non
 
 @settings(max_examples=examples(60))
 @given(
-    seed=st.integers(0, 2**32 - 1),
-    dimension=st.integers(1, 40),
-    size=st.floats(0.5, 1 + 9e-5),
-    narrow=st.booleans(),
+    seed=st.integers(0, 2**32 - 1), dimension=st.integers(1, 40), size=st.floats(0.5, 1 + 9e-5), narrow=st.booleans()
 )
 def test_every_row_ends_within_the_unit_ball_of_integers(seed: int, dimension: int, size: float, narrow: bool) -> None:
     """Python integers, so nothing can overflow; neighbours then differ by at most 2 * 2^30 in norm."""

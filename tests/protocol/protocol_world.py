@@ -35,7 +35,7 @@ PAPER_PARTS = ("paper-auction", SUMMARY_RELEASE)
 UNPROVEN_KINDS = ("simulated", "unbounded", "paper-auction", "threshold-auction")
 KERNEL = Kernel(columns=3, dimension=16, gamma=0.2, seed=7)
 PAPER_KERNEL = Kernel(columns=3, dimension=16, gamma=0.2, seed=7, kind="paper")
-_BASE: dict[str, Any] = {
+BASE: dict[str, Any] = {
     "run": "run-1",
     "consumer": CONSUMER,
     "purpose": "test",
@@ -83,8 +83,7 @@ PAPER: dict[str, Any] = {
 
 
 def terms(**changes: Any) -> Terms:
-    """Terms of a small run with three owners."""
-    given = {**_BASE, **changes}
+    given = {**BASE, **changes}
     given.setdefault("auction_patience", auction_patience(len(given["owners"])) if given["auction"] == "paper" else 0)
     given.setdefault("promised_epsilon", 4.0 if given["schedule"] in CHANGING_SCHEDULES else 0.0)
     if given["seed_rows"]:
@@ -93,13 +92,10 @@ def terms(**changes: Any) -> Terms:
 
 
 def rows(seed: int, count: int = 12, *, columns: int = 3, shift: float = 0.0) -> NDArray[np.float32]:
-    """Some rows."""
     return pinned_coins(seed).normal(shift, 1.0, size=(count, columns)).astype(np.float32)
 
 
 class CountingNoise:
-    """Simulated noise that knows how often it was asked."""
-
     def __init__(self, seed: int = 0) -> None:
         self._noise = SimulatedNoise(seed)
         self.calls = 0
@@ -197,11 +193,7 @@ class World:
 
     def consumer(self) -> ChargedParty[Any]:
         party = Consumer(
-            self.terms,
-            target=self.target,
-            noise=self.noise,
-            selection=self.selection,
-            declared=self.declared,
+            self.terms, target=self.target, noise=self.noise, selection=self.selection, declared=self.declared
         )
         return ChargedParty(party, self.ledger)
 
@@ -315,6 +307,5 @@ def carry(
 
 
 def same_summary(first: Summary, second: Summary) -> bool:
-    """Whether two summaries are equal to the last bit."""
     envelope = {"run": "r", "terms": "t", "sender": "s", "receiver": "r", "round": 0}
     return encode(Message(**envelope, body=first)) == encode(Message(**envelope, body=second))  # type: ignore[arg-type]

@@ -13,12 +13,11 @@ from protocol_world import CONSUMER, World, terms, world
 
 from clear_program import clear_selection, near_rows
 from likeset.errors import IllegalMessage, LikesetError
-from likeset.geometry.kernels import squared_mmd
 from likeset.ledger.ledger import Ledger
 from likeset.protocol.sealed import Owner
 from likeset.protocol.split import ComputeInputs, ComputeParty, OpenedSlots, SplitConsumer
 from likeset.protocol.terms import Kernel, SplitTerms, Terms
-from likeset.protocol.wire import Message, decode, encode
+from likeset.protocol.wire import Message, Summary, decode, encode
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 from likeset.transports.local import ChargedParty
@@ -45,12 +44,10 @@ Tamper = Callable[[Message], Iterable[Message]]
 
 @cache
 def secret_of(name: str) -> CardSecret:
-    """A party's card; made once."""
     return CardSecret.generate(name)
 
 
 def split_run(**changes: Any) -> Terms:
-    """Terms of a small split run with three owners."""
     names = ["curator", CONSUMER, "witness", *changes.get("owners", ("a", "b", "c"))]
     size = changes.get("size", 4)
     split = SplitTerms(PROGRAM, size, gamma=GAMMA)
@@ -84,16 +81,6 @@ def clear_picks(inputs: Mapping[ComputeRole, ComputeInputs]) -> OpenedSlots:
     secrets, sums = np.zeros((public.size, 4), dtype=np.int64), np.zeros(public.size, dtype=np.int64)
     secrets[there], sums[there] = words[picked[there], columns + 1 :], checks[picked[there]]
     return OpenedSlots(picked, secrets, sums, factors)
-
-
-def clear_misfit(inputs: Mapping[ComputeRole, ComputeInputs], opened: OpenedSlots) -> float:
-    """Squared MMD between the target and the rows that were picked, from joined shares."""
-    lows, highs = inputs["curator"].lows, inputs["curator"].highs
-    with np.errstate(over="ignore"):
-        words = np.sum([each.offer_words for each in inputs.values()], axis=0)
-        target = np.sum([each.target_words for each in inputs.values()], axis=0)
-    picked = words[opened.numbers, : len(lows)] / ONE
-    return squared_mmd(picked, np.clip(target, lows, highs) / ONE, gamma=inputs["curator"].gamma)
 
 
 def _selected(
@@ -145,7 +132,6 @@ class SharedRun(World):
         return ChargedParty(party, self.ledger)
 
     def parties(self) -> dict[str, Any]:
-        """All of them, by name."""
         computing: dict[str, Any] = {CONSUMER: self.consumer(), "curator": self.compute("curator")}
         if "witness" in self.terms.cards:
             computing["witness"] = self.compute("witness")
@@ -153,7 +139,6 @@ class SharedRun(World):
 
 
 def shared_run(agreed: Terms, ledger: Ledger | None = None, **more: Any) -> SharedRun:
-    """Over the rows of ``world``."""
     return SharedRun(**vars(world(agreed, ledger, declared=DECLARED, **more)))
 
 
@@ -169,6 +154,12 @@ class Told:
     def consumer(self) -> ChargedParty[Any]:
         shell: ChargedParty[Any] = self.parties[CONSUMER]
         return shell
+
+    @property
+    def summary(self) -> Summary:
+        summary: Summary | None = self.consumer.party.summary
+        assert summary is not None
+        return summary
 
     def faults(self, name: str) -> dict[str, str]:
         """What a compute party logged, by party."""

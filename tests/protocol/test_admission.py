@@ -14,15 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from protocol_world import CONSUMER, THRESHOLD, QuickLedger, World, carry, rows, terms, world
-from test_neighbouring_worlds import RELEASED, ExactRelease, ScriptedCurator
+from protocol_world import CONSUMER, THRESHOLD, CountingNoise, QuickLedger, World, carry, rows, terms
 
 from chance import EXAMPLES, examples, public_coins
-from likeset.errors import BadMessage, BadTable, IllegalMessage, InvalidArgument
-from likeset.protocol import wire
+from likeset.errors import BadTable, IllegalMessage, InvalidArgument
+from likeset.privacy.noise import Integers
+from likeset.protocol.interactive import InteractiveCurator
+from likeset.protocol.party import PricedDraw
 from likeset.protocol.sealed import Admission
-from likeset.protocol.terms import Kernel, Terms, read_foreign
-from likeset.protocol.wire import Body, Delivery, Message, Offer, Summary, decode, encode
+from likeset.protocol.terms import Budget, Kernel, Terms, read_foreign
+from likeset.protocol.wire import Body, Delivery, Message, Offer, Summary, SummaryRelease
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import FetchedRows
 from likeset.tables.schema import Schema
@@ -97,7 +98,6 @@ DECLARED = DeclaredRecords(EVERY_KIND)
 
 
 def agreed_on(schema: Schema, **changes: Any) -> Terms:
-    """Terms of a run over rows that a schema declares."""
     declared = DeclaredRecords(schema)
     given: dict[str, Any] = {
         "columns": schema.record_columns,
@@ -202,16 +202,29 @@ columns:
   b: {kind: numeric, bounds: [0, 1]}
   c: {kind: category, values: [x, y], unknown: other}
 """)
-ROUNDS = 12
 
 
-class DeclaringWorld(World):
-    """The curator releases nothing but zeros, whatever the summary is: what owners hear is the same in all worlds."""
+class SilentCurator(InteractiveCurator):
+    """Releases nothing but zeros, whatever the summary is: what owners hear is the same in all worlds."""
 
+    def _release_summary(self) -> PricedDraw[SummaryRelease]:
+        yield from ()  # nothing is drawn
+        mean = np.zeros(0 if self._round == 1 else self.terms.kernel.dimension)  # at first there is no summary
+        self._released_mean = mean
+        return SummaryRelease(coordinates=np.arange(len(mean)), values=mean)
+
+
+class SilentWorld(World):
     def curator(self) -> ChargedParty[Any]:
-        made = ScriptedCurator(self.terms, noise=self.noise, declared=self.declared)
-        made.script = np.zeros((ROUNDS, self.terms.kernel.dimension))
-        return ChargedParty(made, self.ledger)
+        return ChargedParty(SilentCurator(self.terms, noise=self.noise, declared=self.declared), self.ledger)
+
+
+class ExactRelease(CountingNoise):
+    """The target's release without noise."""
+
+    def discrete_gaussian(self, sigma: float, size: int) -> Integers:
+        del sigma
+        return np.zeros(size, dtype=np.int64)
 
 
 def _table(seed: int, shift: float, count: int = 20) -> pa.Table:
@@ -225,15 +238,14 @@ def _picked(word: str) -> tuple[set[bytes], World, list[str]]:
     """The rows of the summary where the best row of the first owner has this word."""
     best = pa.table({"a": [0.6], "b": [0.6], "c": [word]})
     tables = {"a": pa.concat_tables([best, _table(1, 0.5)]), "b": _table(2, 0.1)}
-    agreed = agreed_on(SHORT, **{**RELEASED, "size": ROUNDS, "owners": ("a", "b")})
+    released = {"summary_release": "gaussian", "owner_budget": Budget(2.0, 1e-5)}
+    agreed = agreed_on(SHORT, protocol="interactive", **released, size=12, owners=("a", "b"))
     data: dict[str, NDArray[np.float32]] = {
         name: SHORT.map(table, table=name, locate=str).rows for name, table in tables.items()
     }
     target = SHORT.map(_table(3, 0.5, agreed.target_size), table="target", locate=str).rows
     declared = DeclaredRecords(SHORT)
-    made = DeclaringWorld(
-        agreed, data, target, QuickLedger(), ExactRelease(0), declared=declared, tables=tables
-    )  # fmt: skip
+    made = SilentWorld(agreed, data, target, QuickLedger(), ExactRelease(0), declared=declared, tables=tables)
     ended = carry(made)
     return {row.tobytes() for row in ended.summary.rows}, made, [flag.reason for flag in ended.curator.party.flags]
 
@@ -360,44 +372,24 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 }
 
 
-def _schema(label: str) -> Schema:
+def _declared_world(options: dict[str, Any], label: str, cells: Any) -> World:
     columns = "".join(f"  {name}: {{kind: numeric, bounds: [-9, 9], outside: clip}}\n" for name in "pqr")
-    return Schema.from_text(f"likeset: schema\nversion: 1\ncolumns:\n{columns}{label}")
-
-
-def _declared_world(options: dict[str, Any], label: str, cells: Any, *, owners: tuple[str, ...] = ("a", "b")) -> World:
-    schema = _schema(label)
-    named = schema.record_columns
-    agreed = terms(
-        **options,
-        owners=owners,
-        columns=named,
-        record_bytes=DeclaredRecords(schema).record_bytes,
-        kernel=replace(terms().kernel, columns=schema.width),
-    )
+    schema = Schema.from_text(f"likeset: schema\nversion: 1\ncolumns:\n{columns}{label}")
+    agreed, declared = agreed_on(schema, **options, owners=("a", "b")), DeclaredRecords(schema)
     data, labels, tables = {}, {}, {}
     target = rows(5, agreed.target_size, shift=0.3)
-    for place, name in enumerate(owners):
-        # The last owner's rows are those that are wanted.
-        values = target[:12] + 0.01 if place == len(owners) - 1 else rows(10 + place, 12, shift=4.0)
+    for name, values in (("a", rows(10, 12, shift=4.0)), ("b", target[:12] + 0.01)):  # those of b are wanted
         content: dict[str, Any] = {name: values[:, place].astype(np.float64) for place, name in enumerate("pqr")}
         if schema.label_column:
             content["y"] = [cells[number % len(cells)] for number in range(12)]
         table = pa.table(content)
         mapped = schema.map(table, table=name, locate=str)
-        data[name], labels[name], tables[name] = mapped.rows, mapped.labels, DeclaredRecords(schema).of(table)
+        data[name], labels[name], tables[name] = mapped.rows, mapped.labels, declared.of(table)
     content = {name: target[:, place].astype(np.float64) for place, name in enumerate("pqr")}
     content |= {"y": [cells[0]] * len(target)} if schema.label_column else {}
     rows_of_target = schema.map(pa.table(content), table="target", locate=str).rows
-    return World(
-        agreed,
-        data,
-        rows_of_target,
-        QuickLedger(),
-        labels=labels if schema.label_column else {},
-        declared=DeclaredRecords(schema),
-        tables=tables,
-    )
+    known = labels if schema.label_column else {}
+    return World(agreed, data, rows_of_target, QuickLedger(), labels=known, declared=declared, tables=tables)
 
 
 def _with_labels(labels: Callable[[int], Any]) -> Callable[[Message, tuple[Message, ...]], list[Message]]:
@@ -462,38 +454,3 @@ def test_the_consumer_takes_no_summary_with_labels_that_are_not_declared() -> No
             consumer.take(Message(made.terms.run, made.terms.digest, "curator", CONSUMER, 0, body))
         assert CANARY not in str(caught.value)
         assert consumer.party.summary is None
-
-
-def test_an_owner_of_interactive_with_labels_of_another_kind_leaves_the_others_rows() -> None:
-    """Without a schema the kind is known at the end only: what is dropped then is replaced by what is at hand."""
-    made = world(terms(protocol="interactive", owners=("a", "b")), labels={name: np.arange(12) for name in "ab"})
-    made.data["a"] += np.float32(4.0)
-    made.data["b"] = made.target[:12] + np.float32(0.01)
-    assert set(carry(made).summary.owners.tolist()) == {1}
-    made.ledger = QuickLedger()
-    summary = carry(made, replies_of={"b": _with_labels(lambda count: np.array(["x"] * count))}).summary
-    assert summary.flagged.tolist() == [1]
-    assert summary.owners.tolist() == [0] * made.terms.size
-    assert summary.labels.dtype.kind == "i"
-
-
-def _sent(agreed: Any, sender: str, body: Body, number: int = 1) -> bytes:
-    return encode(Message(agreed.run, agreed.digest, sender, "curator", number, body))
-
-
-def _offered(values: NDArray[np.float32], labels: list[str]) -> Offer:
-    return Offer(rows=values, labels=np.array(labels), handles=np.arange(len(values), dtype=np.uint64))
-
-
-def test_a_text_of_more_letters_than_allowed_is_neither_written_nor_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    agreed = terms()
-    longest = _offered(rows(1, 1), ["x" * 1000])
-    assert decode(_sent(agreed, "a", longest)).body.labels.tolist() == ["x" * 1000]  # type: ignore[union-attr]
-    with pytest.raises(BadMessage, match="more than 1000 letters"):
-        _sent(agreed, "a", _offered(rows(1, 1), ["x" * 1001]))
-    with monkeypatch.context() as patch:
-        patch.setattr(wire, "MOST_LETTERS", 9999)
-        data = _sent(agreed, "a", _offered(rows(1, 1), ["x" * 1001]))
-        decode(data)
-    with pytest.raises(BadMessage, match="more than 1000 letters"):
-        decode(data)

@@ -32,7 +32,7 @@ from likeset.protocol.party import (
     curator_rules,
     owner_rules,
 )
-from likeset.protocol.terms import Budget, Terms
+from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Blob, Body, Handles, Labels, Matrix, Message, Numbers, Offer, Vector, encode
 from likeset.transports.local import ChargedParty
 
@@ -64,12 +64,7 @@ _COLLECTED = (
 )
 CASES: dict[str, tuple[Rules, type[State], int, Legal]] = {
     # Rules, states, the round in which the party stands, and all that may come then.
-    "sealed owner": (
-        owner_rules(SEALED),
-        OWNER,
-        0,
-        _said(OWNER.INVITED, "target-release", Sender.CONSUMER, 1),
-    ),
+    "sealed owner": (owner_rules(SEALED), OWNER, 0, _said(OWNER.INVITED, "target-release", Sender.CONSUMER, 1)),
     "owner before an auction": (
         owner_rules(AUCTIONED),
         OWNER,
@@ -129,12 +124,7 @@ CASES: dict[str, tuple[Rules, type[State], int, Legal]] = {
         | _said(COMPUTING.VOTED, "envelopes", Sender.CURATOR, 3)
         | _said(COMPUTING.READY, "envelopes", Sender.CURATOR, 3),
     ),
-    "consumer": (
-        CONSUMER_RULES,
-        ConsumerState,
-        0,
-        _said(ConsumerState.WAITING, "summary", Sender.CURATOR, 0),
-    ),
+    "consumer": (CONSUMER_RULES, ConsumerState, 0, _said(ConsumerState.WAITING, "summary", Sender.CURATOR, 0)),
 }
 LATE = {
     "sealed curator": {"offer"},
@@ -208,18 +198,6 @@ def test_a_party_takes_what_its_table_allows_and_else_stays_where_it_is(agreed: 
     assert len(tried) > 5
 
 
-GAUSSIAN: dict[str, Any] = {
-    "protocol": "interactive",
-    "size": 2,
-    "summary_release": "gaussian",
-    "owner_budget": Budget(2.0, 1e-5),
-}
-
-
-def _target(made: World) -> Message:
-    return made.consumer().start()[0]
-
-
 def _call(made: World) -> Message:
     return made.first_words(made.curator())[0]
 
@@ -245,32 +223,11 @@ def test_a_step_names_its_charge_and_has_no_replies_before_its_end() -> None:
 def test_what_is_said_is_what_was_kept_and_not_what_was_drawn_now() -> None:
     made = world(terms())
     owner, call = made.owner("a").party, _call(made)
-    kept = Message("run-1", made.terms.digest, "a", "curator", 1, Offer(**_one_row()))
+    offer = Offer(np.zeros((1, 3), np.float32), np.empty(0), np.ones(1, np.uint64))
+    kept = Message("run-1", made.terms.digest, "a", "curator", 1, offer)
     (reply,) = owner.receive(call).go_on(encode(kept)).replies
     assert encode(reply) == encode(kept)
     assert owner.rows_disclosed == 1
-
-
-def _one_row() -> dict[str, Any]:
-    return {"rows": np.zeros((1, 3), np.float32), "labels": np.empty(0), "handles": np.ones(1, np.uint64)}
-
-
-def test_one_message_may_want_several_charges_one_after_the_other() -> None:
-    """The last bid of a round: an auction, and with nobody asked at once the release of the next round."""
-    agreed = terms(**{**GAUSSIAN, **THRESHOLD, "accept_unproven": ("summary-release",), "seed_rows": 2})
-    made = world(agreed)
-    curator, owners = made.curator(), made.owners()
-    bids = [reply for call in made.first_words(curator) for reply in owners[call.receiver].take(call)]
-    for bid in bids[:-1]:
-        curator.take(bid)
-    step = curator.party.receive(bids[-1])
-    assert step.charge is not None
-    assert step.charge.asked.kind == "curator/auction"
-    step = step.go_on(b"\0")  # nobody is asked
-    assert step.charge is not None
-    assert (step.charge.asked.kind, step.charge.asked.round) == ("curator/summary-release", 2)
-    step = step.go_on(step.charge.draw()[0])
-    assert [reply.body.kind for reply in step.replies] == ["asked"] * 3 + ["summary-release"] * 3
 
 
 # How a party fails.
@@ -349,7 +306,7 @@ def test_a_step_goes_on_once(which: str) -> None:
 def test_a_curator_that_missed_its_quorum_is_done_for() -> None:
     made = world(terms(quorum=2))
     curator = made.curator()
-    target = _target(made)
+    target, *_ = made.consumer().start()
     curator.take(target)
     curator.give_up("a")
     curator.give_up("b")

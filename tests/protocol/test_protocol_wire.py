@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from chance import examples
 from likeset.errors import BadMessage
+from likeset.protocol import wire
 from likeset.protocol.wire import (
     Asked,
     Bid,
@@ -277,6 +278,19 @@ def test_an_array_of_another_width_than_the_message_has_is_refused_and_not_conve
     arrays = [["rows", "<f8", [1, 1]], ["labels", "<f8", [0]], ["handles", "<u8", [1]], ["records", "|u1", [0]]]
     with pytest.raises(BadMessage, match="another type"):
         decode(_forged(OFFER, {"arrays": arrays}, tail=tail))
+
+
+def test_labels_of_more_letters_than_allowed_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    longest, longer = (
+        _message(Offer(rows=OFFER.rows, labels=np.array(["x", "x" * letters]), handles=OFFER.handles))
+        for letters in (1000, 1001)
+    )
+    assert _equal(decode(encode(longest)).body, longest.body)
+    with monkeypatch.context() as patch:
+        patch.setattr(wire, "MOST_LETTERS", 1001)
+        data = encode(longer)
+    with pytest.raises(BadMessage, match="more than 1000 letters"):
+        decode(data)
 
 
 @pytest.mark.parametrize("code", [0x110000, 0xFFFFFFFF, 0xD800])

@@ -30,40 +30,19 @@ from protocol_world import (
 )
 
 from chance import examples, pinned_coins
-from likeset.errors import (
-    BadMessage,
-    BudgetExceeded,
-    IllegalMessage,
-    InvalidArgument,
-    NoiseUnavailable,
-    QuorumMissed,
-)
+from likeset.errors import BadMessage, BudgetExceeded, IllegalMessage, InvalidArgument, NoiseUnavailable, QuorumMissed
 from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.geometry.selection import Selection
-from likeset.ledger.budget import Limit
 from likeset.privacy.events import Event, NoRelease, PublicSize, Relation, View
 from likeset.privacy.noise import Integers
 from likeset.protocol.party import CURATOR
 from likeset.protocol.prices import planned_views
 from likeset.protocol.sealed import Consumer, SealedOwner
 from likeset.protocol.terms import Budget, Kernel
-from likeset.protocol.wire import (
-    Asked,
-    Message,
-    Misfit,
-    Offer,
-    Target,
-    TargetRelease,
-    decode,
-    encode,
-)
+from likeset.protocol.wire import Asked, Message, Misfit, Offer, Target, TargetRelease, decode, encode
 from likeset.tables.scan import MemoryScan
 
 SETTINGS = settings(max_examples=examples(8))
-
-
-def _silent(_heard: Message, _replies: tuple[Message, ...]) -> list[Message]:
-    return []
 
 
 def _broken(_heard: Message, replies: tuple[Message, ...]) -> list[Message]:
@@ -83,7 +62,7 @@ def _twice(_heard: Message, replies: tuple[Message, ...]) -> list[Message]:
 
 BEHAVIOURS: dict[str, Callable[[Message, tuple[Message, ...]], list[Message]]] = {
     "honest": lambda _heard, replies: list(replies),
-    "silent": _silent,
+    "silent": lambda _heard, _replies: [],
     "broken": _broken,
     "twice": _twice,
 }
@@ -259,15 +238,6 @@ def test_an_offer_that_is_too_large_to_be_sent_costs_nothing(
         assert ledger.head() != before
 
 
-def test_an_owner_whose_budget_is_spent_abstains_and_the_others_go_on() -> None:
-    agreed = terms()
-    with ledger_on_disk(agreed) as ledger:
-        ledger.set_limit(View.curator("b"), Limit.rows_only(1))
-        outcome = carry(world(agreed, ledger))
-    assert outcome.summary.absent.tolist() == [1]
-    assert 1 not in outcome.summary.owners
-
-
 def test_a_missed_quorum_ends_the_run() -> None:
     made = world(terms(quorum=3))
     del made.data["b"]
@@ -389,12 +359,6 @@ def _sent(made: World) -> Message:
     return decode(encode(message))
 
 
-def _target(made: World) -> Target:
-    body = _sent(made).body
-    assert isinstance(body, Target)
-    return body
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_whatever_is_wished_owners_hear_and_say_the_same_bytes(kind: str) -> None:
     """With the same coins; of what the curator hears, only the consumer's own message differs."""
@@ -421,7 +385,8 @@ def test_the_summary_is_judged_by_the_width_that_was_wished(kind: str) -> None:
 
 def test_without_a_wish_the_width_is_by_the_targets_own_distances() -> None:
     made = world(terms())
-    body = _target(made)
+    body = _sent(made).body
+    assert isinstance(body, Target)
     assert body.gamma == median_gamma(made.target, scale=1.0, coins=np.random.default_rng(0))
     assert body.weighted is False
 
@@ -540,6 +505,16 @@ def test_under_add_or_remove_a_consumer_starts_only_where_no_place_rounds_otherw
     world(terms(relation=Relation.REPLACE_ONE)).consumer()
 
 
+ONE_ROW = terms(
+    owners=("a", "b"),
+    size=1,
+    offer_factor=400.0,
+    offers="uniform",
+    target_budget=Budget(0.0, 1e-5),
+    target_size=40,
+    kernel=Kernel(columns=2, dimension=4, gamma=0.5, seed=7),
+)
+"""One row is bought of all that owners have."""
 GRID = np.stack(np.meshgrid(np.linspace(-1.0, 1.0, 31), np.linspace(-1.0, 1.0, 31)), axis=-1).reshape(-1, 2)
 """Every row that an owner of the next test could have: the consumer knows the schema."""
 
@@ -576,17 +551,8 @@ def _pairs_that_fit(made: World, *, fold_key: int) -> tuple[int, bool]:
 @pytest.mark.parametrize("in_one_process", [True, False])
 def test_the_estimate_of_distance_does_not_give_away_rows_that_nobody_bought(*, in_one_process: bool) -> None:
     """In one process the numbers are exact, and a pair of rows out of 920,000 can be read from one of them."""
-    agreed = terms(
-        owners=("a", "b"),
-        size=1,
-        offer_factor=400.0,
-        offers="uniform",
-        target_budget=Budget(0.0, 1e-5),
-        target_size=40,
-        kernel=Kernel(columns=2, dimension=4, gamma=0.5, seed=7),
-    )
     coins = pinned_coins("unbought rows")
-    made = world(agreed, selection=Selection(gamma=3.0, folds=2), fold_key=None if in_one_process else 5)
+    made = world(ONE_ROW, selection=Selection(gamma=3.0, folds=2), fold_key=None if in_one_process else 5)
     made.data = {name: GRID[coins.choice(len(GRID), 150, replace=False)].astype(np.float32) for name in ("a", "b")}
     made.target = coins.uniform(-0.6, 0.6, size=(40, 2)).astype(np.float32)
     fitting, is_right = _pairs_that_fit(made, fold_key=0 if in_one_process else 5)
@@ -596,18 +562,9 @@ def test_the_estimate_of_distance_does_not_give_away_rows_that_nobody_bought(*, 
 
 def test_a_target_of_isolated_rows_buys_no_further_digits_of_the_estimate() -> None:
     """Its standard error is tiny: rounded by that alone, the estimate tells how far a row lies that nobody bought."""
-    agreed = terms(
-        owners=("a", "b"),
-        size=1,
-        offer_factor=400.0,
-        offers="uniform",
-        target_budget=Budget(0.0, 1e-5),
-        target_size=40,
-        kernel=Kernel(columns=2, dimension=4, gamma=0.5, seed=7),
-    )
     told, exact = set(), set()
     for distance in np.linspace(0.05, 0.5, 30):
-        made = world(agreed, selection=Selection(gamma=16.0, folds=2), fold_key=5)
+        made = world(ONE_ROW, selection=Selection(gamma=16.0, folds=2), fold_key=5)
         made.target = np.stack([np.arange(40.0), np.zeros(40)], axis=1).astype(np.float32)
         others = np.stack([np.arange(20.0), np.full(20, distance)], axis=1).astype(np.float32)
         made.data = {"a": made.target[:1], "b": others}
@@ -626,27 +583,18 @@ GAMMA = 0.1
 SELECTION = Selection(gamma=GAMMA)
 
 
-def _pool(rows: int = 240) -> tuple[Rows32, NDArray[np.int64]]:
-    """Three classes in a line, each 3 standard deviations from the next; half of the rows are of the middle one."""
-    coins = pinned_coins("classes in a line")
-    codes = np.resize(np.array([0, 2, 1, 1]), rows)
-    drawn = coins.normal(size=(rows, 3)) + 3.0 * codes[:, None] * np.array([1.0, 0.0, 0.0])
-    return drawn.astype(np.float32), codes
-
-
-def _two_classes(rows: int = 60) -> Rows32:
-    """The outer two of the classes; of its rows one in 15 lies nearest to the class between."""
-    coins = pinned_coins("a target of two classes")
-    codes = 2 * (np.arange(rows) % 2)
-    drawn = coins.normal(size=(rows, 3)) + 3.0 * codes[:, None] * np.array([1.0, 0.0, 0.0])
+def _classes(name: str, codes: NDArray[np.int64]) -> Rows32:
+    """Rows of classes in a line, each 3 standard deviations from the next."""
+    drawn = pinned_coins(name).normal(size=(len(codes), 3)) + 3.0 * codes[:, None] * np.array([1.0, 0.0, 0.0])
     return np.asarray(drawn, dtype=np.float32)
 
 
 def _run(selection: Selection = SELECTION, **options: Any) -> Outcome:
     agreed = terms(owners=("a", "b"), size=10, offer_factor=24.0, target_size=60, **options)
-    rows, codes = _pool()
+    codes = np.resize(np.array([0, 2, 1, 1]), 240)
+    rows = _classes("classes in a line", codes)
     made = world(agreed, selection=selection)
-    made.target = _two_classes()
+    made.target = _classes("a target of two classes", 2 * (np.arange(60) % 2))  # some lie nearest to the one between
     made.data = {"a": rows[:120], "b": rows[120:]}
     made.labels = {"a": codes[:120], "b": codes[120:]}
     return carry(made)

@@ -36,7 +36,6 @@ class LinkRecords:
     _open: list[socket.socket] = field(default_factory=list)
 
     def close(self) -> None:
-        """End the relays."""
         for end in self._open:
             _shut(end)
             end.close()

@@ -109,7 +109,6 @@ def _compile_once(folder: Path) -> None:
 
 
 def main() -> None:
-    """See above."""
     folder, rank = Path(sys.argv[1]), int(sys.argv[2])
     _compile_once(folder)
     _after_each_step(_keep_state)

@@ -34,7 +34,6 @@ class Search:
         self._likely[_hashed(self._anchors)] = True
 
     def within(self, pieces: Iterable[bytes]) -> set[str]:
-        """What is found in bytes that follow one another."""
         found, before = set[str](), b""
         for piece in pieces:
             data = before + piece
@@ -45,7 +44,6 @@ class Search:
         return found
 
     def in_files(self, folder: Path) -> set[str]:
-        """What is found in files and their names."""
         found = set[str]()
         for path in folder.rglob("*"):
             found |= self.within([str(path.relative_to(folder)).encode()])

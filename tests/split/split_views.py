@@ -32,8 +32,6 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class View:
-    """What one party sees of one computation."""
-
     shares: tuple[bytes, ...]  # of the inputs, its own
     heard: tuple[bytes, ...]  # messages, in the engine's order
     kept: tuple[bytes, ...]  # contents of its shares of variables; for each word its own share and the next party's

@@ -63,7 +63,6 @@ class SplitWorld:
         return list(zip(_split(offers), _split(self.target), strict=True))
 
     def inputs(self) -> list[ComputeInputs]:
-        """What each party puts in."""
         named = dataclasses.asdict(self.settings)
         return [
             ComputeInputs(

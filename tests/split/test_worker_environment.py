@@ -12,13 +12,7 @@ import pytest
 from likeset.errors import InvalidArgument
 from likeset.protocol.split import ComputeInputs
 from likeset.split.engine.agreement import ProgramSettings, Task
-from likeset.split.host import (
-    LocalMeeting,
-    OpeningFile,
-    SplitParty,
-    WorkerProcess,
-    program_digest,
-)
+from likeset.split.host import LocalMeeting, OpeningFile, SplitParty, WorkerProcess, program_digest
 
 SETTINGS = ProgramSettings(offers=5, target_rows=2, size=2, gamma=1.0, lows=(0,), highs=(1 << 16,))
 
@@ -38,13 +32,7 @@ def check(folder: Path, **changes: object) -> None:
         SplitParty(inputs, opening=OpeningFile(folder), python=Path(sys.executable), meeting=meeting)
 
 
-@pytest.mark.parametrize(
-    ("changes", "argument"),
-    [
-        ({"program": "0" * 64}, "program"),
-        ({"gamma": 0.0}, "terms"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "argument"), [({"program": "0" * 64}, "program"), ({"gamma": 0.0}, "terms")])
 def test_another_program_or_impossible_settings_do_not_start(
     tmp_path: Path, changes: dict[str, object], argument: str
 ) -> None:

@@ -99,7 +99,7 @@ def test_every_changed_bit_is_refused_or_another_record() -> None:
 
 
 def test_whatever_is_no_record_is_refused_alone() -> None:
-    start = _start("note")
+    start, label = _start("note"), COMPACT._line.itemsize - 2
     place = next(at for at, record in enumerate(RECORDS) if record[start + 3] >= 4)
     note = RECORDS[place]
     bad = {
@@ -109,7 +109,7 @@ def test_whatever_is_no_record_is_refused_alone() -> None:
         "another version": b"\2" + RECORDS[1][1:],
         "no text": note[:-1] + b"\xff",
         "a length beyond all": note[:start] + b"\xff" * 4 + note[start + 4 :],
-        "an unknown class": note[: COMPACT._label_start] + b"\0\2" + note[COMPACT._label_start + 2 :],
+        "an unknown class": note[:label] + b"\0\2" + note[label + 2 :],
         "beyond the bounds": _with_number(RECORDS[1], "age", 101.0),
         "no number": _with_number(RECORDS[1], "age", float("nan")),
     }
@@ -144,8 +144,11 @@ def test_no_records_at_all() -> None:
 
 
 def _start(column: str) -> int:
-    """The place of a cell: after version, handle and marks."""
-    return 9 + COMPACT._declared._starts[column]
+    """The place of a cell: after version and handle."""
+    declared = COMPACT._declared
+    fields = declared.line.fields
+    assert fields is not None
+    return 9 + int(fields[declared._places[column]][1])
 
 
 def _with_number(record: bytes, column: str, number: float) -> bytes:

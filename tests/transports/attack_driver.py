@@ -51,7 +51,6 @@ def sync(world: CourierWorld, name: str) -> Synced:
 
 
 def letters_of(world: CourierWorld, name: str) -> list[StoredLetter]:
-    """The letters that a home wrote."""
     with Home(world.place / name) as home:
         mail = Mail(home)
         return [row for run in mail.runs() for row in mail.letters(run) if row.way == "out"]

@@ -83,7 +83,6 @@ class CanaryRow:
 
 
 def canary_rows(name: str, count: int = _ROWS) -> list[CanaryRow]:
-    """The same rows for the same name."""
     coins = pinned_coins(f"canaries of {name}")
 
     def letters() -> str:
@@ -102,7 +101,6 @@ def canary_rows(name: str, count: int = _ROWS) -> list[CanaryRow]:
 
 
 def target_rows() -> list[CanaryRow]:
-    """The consumer's."""
     return canary_rows("target", 30)
 
 

@@ -33,7 +33,6 @@ def reached(folder: Path, moment: str) -> Path:
 
 
 def go_on(folder: Path, moment: str) -> None:
-    """Let it go on."""
     (folder / f"{moment}.go").touch()
 
 
@@ -129,7 +128,6 @@ def _hold_consumer(folder: Path) -> None:
 
 
 def main() -> None:
-    """See above."""
     folder, name = Path(sys.argv[1]), sys.argv[2]
     del sys.argv[1:3]
     _tee(folder, name)

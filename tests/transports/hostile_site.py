@@ -21,15 +21,12 @@ SECONDS = 60.0
 
 
 class Hostile(FLComponent):  # type: ignore[misc]
-    """Attacks once its site is connected."""
-
     def handle_event(self, event_type: str, fl_ctx: Any) -> None:
         if event_type == EventType.SYSTEM_START:
             threading.Thread(target=attack, args=(fl_ctx.get_engine(),), daemon=True).start()
 
 
 def attack(engine: Any) -> None:
-    """Everything at one victim."""
     said = Path(os.environ["LIKESET_ATTACK"])
     path = said.with_name("orders.json")
     while not path.exists():  # until the victim has something to be read

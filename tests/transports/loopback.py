@@ -80,8 +80,9 @@ class LoopbackNetwork:
     def settle(self) -> None:
         """The server and all sites, as ``likeset courier settle`` does."""
         settle(self.kit(_HOST))
+        uid = os.getuid()
         for site in self.clients:
-            make_folder(self.mailbox(site), home_uid=os.getuid(), nvflare_uid=self._nvflare_uid)
+            make_folder(self.mailbox(site), home_uid=uid, nvflare_uid=uid if self.uid is None else self.uid)
             settle(self.kit(site), self.mailbox(site))
         if self.uid is not None:
             for site in (_HOST, *self.clients):
@@ -90,10 +91,6 @@ class LoopbackNetwork:
             for path in self.kit(_HOST).parents:
                 if path.is_relative_to(self.folder):
                     path.chmod(0o711)
-
-    @property
-    def _nvflare_uid(self) -> int:
-        return os.getuid() if self.uid is None else self.uid
 
     def start(self, *sites: str) -> None:
         for site in sites:
@@ -112,7 +109,6 @@ class LoopbackNetwork:
 
     @contextmanager
     def session(self, user: str) -> Iterator[Any]:
-        """Of an administrator."""
         from nvflare.fuel.flare_api.flare_api import new_secure_session
 
         session = new_secure_session(user, str(self.kit(user)))

@@ -119,7 +119,6 @@ class ClearComputation:
 
 
 def listen_here(place: Path) -> None:
-    """Give all compute parties a place to listen."""
     for party in COMPUTING:
         path = place / party / SETTINGS_FILE
         path.write_text(path.read_text().replace('listen: ""', 'listen: "127.0.0.1:0"'))
@@ -166,7 +165,6 @@ class SplitHomes(Market):
         return computing.computations
 
     def drop(self, *parties: str) -> None:
-        """Processes end; all if none is named."""
         for party in parties or tuple(self._syncs):
             if party in self._syncs:
                 sync = self._syncs.pop(party)

@@ -70,7 +70,6 @@ class Processes:
             self.start(victim)
 
     def workers(self, name: str) -> list[int]:
-        """The processes that a party started."""
         children: list[int] = []
         for thread in Path(f"/proc/{self.running[name].pid}/task").glob("*/children"):
             try:

@@ -58,7 +58,6 @@ class Network:
             self.router.update(name)
 
     def given(self) -> list[str]:
-        """Sites that were asked for a file."""
         return [site for site, topic, _ in self.calls if topic == "give"]
 
 

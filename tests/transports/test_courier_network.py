@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-TESTS = Path(__file__).parents[1]
-
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
 
 
@@ -34,11 +32,8 @@ def outcome_of(driver: str, folder: Path) -> Any:
 
 @pytest.mark.soak
 def test_live_runs_come_to_their_end(tmp_path: Path) -> None:
-    """Sealed and interactive, 50 rows each; the time per letter is printed, for an idle machine to be judged by."""
-    found = outcome_of("courier_driver.py", tmp_path)
-    print(found)  # noqa: T201
-    assert {name: run["ended"] for name, run in found.items()} == {"sealed": "done", "interactive": "done"}
-    assert found["interactive"]["letters"] > 100
+    """50 rows each."""
+    assert outcome_of("courier_driver.py", tmp_path) == {"sealed": "done", "interactive": "done"}
 
 
 @pytest.fixture(scope="module")

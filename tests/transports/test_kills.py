@@ -18,7 +18,6 @@ from likeset.protocol.party import CURATOR
 _LOOK = """
 import sys
 from pathlib import Path
-sys.path[:0] = {paths!r}
 from home_world import Clock
 from likeset.homes.home import Home
 from likeset.transports.stores import open_store
@@ -33,9 +32,8 @@ _MOST_SECONDS = 900
 
 
 def _start(network: Network, name: str) -> "subprocess.Popen[bytes]":
-    paths = [str(Path(__file__).parents[1] / "homes"), str(Path(__file__).parents[1])]
-    command = [sys.executable, "-c", _LOOK.format(paths=paths), str(network.place / name), network.address]
-    return subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1"})  # noqa: S603 - our own script
+    command = [sys.executable, "-c", _LOOK, str(network.place / name), network.address]
+    return subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)})  # noqa: S603 - our own script
 
 
 @pytest.mark.soak

@@ -6,16 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol_world import (
-    PAPER,
-    THRESHOLD,
-    World,
-    carry,
-    ledger_on_disk,
-    same_summary,
-    terms,
-    world,
-)
+from protocol_world import PAPER, THRESHOLD, World, carry, ledger_on_disk, same_summary, terms, world
 
 from likeset.errors import QuorumMissed, TermsExpired
 from likeset.ledger.budget import Limit
@@ -76,8 +67,6 @@ def test_an_owner_who_cannot_answer_abstains_and_the_first_reason_is_kept(option
 
 
 def _run_with_liar(made: World, body: Body) -> RunResult:
-    """The run when the first owner's offer says something else."""
-
     def lied(step: Step) -> Step:
         if step.charge is not None:
             return replace(step, _go_on=lambda _, data: lied(step.go_on(data)))

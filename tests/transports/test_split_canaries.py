@@ -54,7 +54,6 @@ class Searched:
     bought: frozenset[str] = frozenset()
 
     def at(self, *parties: str) -> set[str]:
-        """What was found at these parties at any moment."""
         return {name for (_, party), names in self.found.items() if party in parties for name in names}
 
 
@@ -63,7 +62,6 @@ def named_rows(owner: str) -> Mapping[CanaryRow, str]:
 
 
 def patterns_of(owner: str, shared: SharedSlots) -> dict[bytes, str]:
-    """Every row that an owner has, and everything that it shared."""
     rows = named_rows(owner)
 
     def whose(slot: int) -> str:

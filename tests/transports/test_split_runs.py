@@ -48,15 +48,8 @@ def posts(homes: SplitHomes, writer: str, reader: str) -> dict[Path, Post]:
 
 
 def leave_ending(homes: SplitHomes, writer: str) -> None:
-    """A compute party says to the consumer that the run failed."""
     words = ending_document(Ending.NOT_COMPUTED, "it failed")
     leave(homes, writer, CONSUMER, Post("ending", bytes.fromhex(homes.digest), words))
-
-
-def receipts(homes: SplitHomes) -> dict[str, int]:
-    """How many rows each receipt of an owner names."""
-    found = {owner: homes.owner(owner).mail.receipt(homes.run_at(owner)) for owner in OWNERS}
-    return {owner: receipt.rows for owner, receipt in found.items() if receipt is not None}
 
 
 class TestWholeRuns:
@@ -65,7 +58,10 @@ class TestWholeRuns:
         slots = homes.terms.rows_per_owner
         assert len(homes.summary.rows) == 6
         assert homes.summary.rows_seen == 2 * slots
-        assert receipts(homes) == dict.fromkeys(OWNERS, slots)
+        for owner in OWNERS:
+            receipt = homes.owner(owner).mail.receipt(homes.run_at(owner))
+            assert receipt is not None
+            assert receipt.rows == slots
         assert {homes.run_at(party).state for party in homes.roles} == {"closed"}
         for party in COMPUTING:
             assert homes.files(party).has_only_record
@@ -100,17 +96,14 @@ class TestWholeRuns:
         """A mailbox has no order: the consumer's second letter may be found before its first."""
         homes.begin_run()
         homes.settle(*OWNERS, CONSUMER)
-        letters = [path for path, post in posts(homes, CONSUMER, WITNESS).items() if post.kind == "letter"]
-        first = next(path for path in letters if number_of(posts(homes, CONSUMER, WITNESS)[path].document) == 0)
+        found = {path: post.document for path, post in posts(homes, CONSUMER, WITNESS).items() if post.kind == "letter"}
+        letters = {letter_in(data, most_bytes=len(data)).header.number: path for path, data in found.items()}
+        first = letters[0]
         data = first.read_bytes()
         first.unlink()
         assert homes.turn(WITNESS).left == len(letters) - 1 == 1
         first.write_bytes(data)
         homes.finish()
-
-
-def number_of(letter: bytes) -> int:
-    return letter_in(letter, most_bytes=len(letter)).header.number
 
 
 class TestOwners:
@@ -408,11 +401,6 @@ def opened_to_consumer(homes: SplitHomes, monkeypatch: pytest.MonkeyPatch) -> by
     return picks
 
 
-def forget_opening(homes: SplitHomes, *parties: str) -> None:
-    for party in parties:
-        homes.files(party).opening.record.unlink()
-
-
 class TestRestoredHomes:
     def put_aside(self, homes: SplitHomes, party: str) -> Path:
         homes.drop(party)
@@ -481,7 +469,7 @@ class TestOpenedOnce:
         """It denies that anything was opened, and puts in another share of the target: that selects other rows."""
         picks = opened_to_consumer(homes, monkeypatch)
         before = [homes.files(party).opening.share() for party in OTHERS]
-        forget_opening(homes, CONSUMER)
+        homes.files(CONSUMER).opening.record.unlink()
         honest = ComputeParty.inputs
 
         def edited(party: ComputeParty) -> ComputeInputs:

@@ -52,17 +52,12 @@ def outgoing(network: Network, writer: str, reader: str) -> Path:
 
 
 def leave(network: Network, writer: str, reader: str, post: Post) -> None:
-    """Leave a file that the writer's own program would not write."""
     data, folder = (
         pair_of(secret_of(writer), secret_of(reader).card).outgoing.wrap(post),
         outgoing(network, writer, reader),
     )
     folder.mkdir(exist_ok=True)
     (folder / file_name(data)).write_bytes(data)
-
-
-def states(network: Network) -> dict[str, str]:
-    return {name: network.sync(name).mail.runs()[-1].state for name in (CONSUMER, CURATOR, *network.owners)}
 
 
 class TestWholeRuns:
@@ -190,7 +185,8 @@ class TestDeadlines:
         network.clock.now = NOON + timedelta(days=900)
         network.turn()
         assert network.consumer.progress(run).ended == "terms expired"
-        assert set(states(network).values()) == {"expired"}
+        for name in (CONSUMER, CURATOR, *network.owners):
+            assert network.sync(name).mail.runs()[-1].state == "expired"
         assert box(network) == []
 
     def test_an_owner_that_abstains_in_the_middle_is_not_waited_for(self, network: Network) -> None:
@@ -416,7 +412,6 @@ class TestFiles:
 
 
 def _until_offers(network: Network, agreed: Terms) -> dict[str, bytes]:
-    """A run in which the curator has heard the consumer, and the answers of the owners are in the mailbox."""
     network.approved(agreed)
     network.turn("a", "b", CONSUMER, CURATOR, "a", "b")
     answers = {}

@@ -73,7 +73,6 @@ def table() -> Any:
 
 
 def records() -> list[bytes]:
-    """Of the two rows."""
     return COMPACT.encode(table(), np.array(["yes", "no"]), HANDLES)
 
 
@@ -89,7 +88,6 @@ def vector_offer(secrets: dict[str, CardSecret], terms: bytes) -> Parts:
 
 
 def offer_vectors(secrets: dict[str, CardSecret], terms: bytes) -> dict[str, Any]:
-    """Records, parts, rosters, and what must be refused."""
     everybody = {**secrets, "witness": party("university")}
     shared = vector_offer(everybody, terms)
     context = shared["curator"].offer_list.offer
@@ -111,7 +109,6 @@ def offer_vectors(secrets: dict[str, CardSecret], terms: bytes) -> dict[str, Any
 
 
 def _first_slot(shared: Parts) -> int:
-    """Where the first row lies."""
     words = joined_shares([words_in(part.share, width=SHAPE.width) for part in shared.values()])
     row = fixed_point(COMPACT.read(records()).rows[:1])[0].tolist()
     return int(words[:, : SHAPE.columns + 1].tolist().index([*row, 1]))

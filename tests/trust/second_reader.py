@@ -28,8 +28,6 @@ class Refused(Exception):
 
 
 class Card(NamedTuple):
-    """What a card says."""
-
     name: str
     signing: bytes
     sealing: bytes
@@ -37,8 +35,6 @@ class Card(NamedTuple):
 
 
 class Letter(NamedTuple):
-    """What a letter says."""
-
     round: int
     number: int
     last_received: bytes
@@ -54,12 +50,10 @@ def need(condition: bool, what: str) -> None:
 
 
 def fields(*parts: bytes) -> bytes:
-    """As the page says."""
     return b"".join(struct.pack(">Q", len(part)) + part for part in parts)
 
 
 def split(data: bytes) -> list[bytes]:
-    """The parts of ``fields``."""
     parts = []
     while data:
         need(len(data) >= 8, "cut")
@@ -86,7 +80,6 @@ def check_signature(signing: bytes, signature: bytes, context: str, *parts: byte
 
 
 def check_name(name: bytes) -> str:
-    """One that a party may have."""
     need(re.fullmatch(rb"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}", name) is not None, "name")
     return name.decode("ascii")
 
@@ -108,7 +101,6 @@ def check_sealing_key(key: bytes) -> None:
 
 
 def read_card(data: bytes) -> Card:
-    """A card as it travels."""
     need(len(data) <= 65536, "size")
     suite, name, signing, sealing, signature = parts_of("likeset card", data, 5)
     need(suite == b"likeset-1", "suite")
@@ -178,7 +170,6 @@ def open_letter(data: bytes, *, sender: Card, recipient: Card, run_secret: bytes
 
 
 def said(header: bytes, random: bytes, body: bytes) -> Letter:
-    """What was committed to."""
     need(len(random) == 32 and hashlib.sha256(random + body).digest() == header[150:182], "commitment")
     need(len(body) >= 8, "body")
     end = 8 + int.from_bytes(body[:8], "big")
@@ -199,8 +190,6 @@ def read_stub(data: bytes, *, sender: Card) -> bytes:
 
 
 class Receipt(NamedTuple):
-    """A reader's acknowledgement of letters."""
-
     run_id: bytes
     terms: bytes
     owner: str
@@ -242,7 +231,6 @@ ROLES = [b"curator", b"consumer", b"witness"]
 
 
 def sha(data: bytes) -> bytes:
-    """SHA-256."""
     return hashlib.sha256(data).digest()
 
 
@@ -253,7 +241,6 @@ def pieces(data: bytes, size: int) -> list[bytes]:
 
 
 def number(value: int) -> bytes:
-    """In eight bytes."""
     return struct.pack(">Q", value)
 
 

@@ -90,6 +90,10 @@ class TestSignatures:
         for kind, other in itertools.product(CONTEXTS, CONTEXTS):
             assert ALICE.card.verify(other, parts, ALICE.sign(kind, *parts)) == (kind == other)
 
+    def test_an_unknown_kind_is_refused(self) -> None:
+        with pytest.raises(InvalidArgument, match="context"):
+            ALICE.sign("likeset/invoice/1", b"a")
+
     @pytest.mark.parametrize("sign", [0, 2**255])
     @pytest.mark.parametrize(
         "coordinate",

@@ -1,50 +1,174 @@
-"""An offer in parts: what each compute party gets, checks and signs for, and what the consumer opens in the end."""
+"""Words, shares and offers in parts: what each compute party gets, checks and signs for, what the consumer opens."""
 
 import dataclasses
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from offer_world import (
-    CARDS,
-    FACTORS,
-    OTHER_OWNER,
-    OWNER,
-    PARTIES,
-    RECORDS,
-    ROWS,
-    SHAPE,
-    context_of,
-    envelopes_of,
-    held_of,
-    offer,
-    pick,
-    read_plain,
-    record,
-    slots_of,
-    words_of,
-)
-from trust_world import flipped
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+from scipy import stats
+from trust_world import TERMS, flipped, party
 
+from chance import examples
 from likeset.errors import BadDocument, InvalidArgument
+from likeset.trust.cards import CardSecret
 from likeset.trust.shares import (
+    ComputeRole,
+    Lists,
     OfferContext,
     OfferFault,
     OfferList,
     OfferPart,
+    OfferShape,
     PickedSlot,
     PickFault,
     Roster,
+    Words,
     check_part,
-    common_lists,
     envelope_bytes,
     fixed_point,
-    list_entries,
-    lists_in,
+    joined_shares,
     open_envelope,
     open_picks,
     seal_record,
+    share_offer,
+    split_words,
+    word_bytes,
+    words_in,
 )
+
+IMPOSSIBLE = 1e-9
+WORDS = fixed_point(np.full((1000, 63), 0.5))
+"""Rows that are all alike: what is not hidden shows."""
+
+
+def least_probability(share: Words) -> float:
+    """Of chi-square tests that the bytes at each of the eight places of a word are uniform; times their number."""
+    data = np.frombuffer(word_bytes(share), dtype=np.uint8).reshape(-1, 8)
+    return 8 * min(float(stats.chisquare(np.bincount(data[:, place], minlength=256)).pvalue) for place in range(8))
+
+
+def test_every_share_is_uniform() -> None:
+    """63,000 words of equal rows: each place of a byte, of each party, passes a test of level 1e-9."""
+    for share in split_words(WORDS):
+        assert least_probability(share) > IMPOSSIBLE
+
+
+def test_every_word_but_the_last_partys_comes_from_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(count: int) -> bytes:
+        asked.append(count)
+        return bytes(count)
+
+    monkeypatch.setattr(os, "urandom", counted)
+    first, second, last = split_words(WORDS)
+    assert asked == [WORDS.nbytes, WORDS.nbytes]
+    assert not first.any()
+    assert not second.any()
+    assert np.array_equal(last, WORDS)
+
+
+@given(arrays(np.uint64, (3, 4), elements=st.integers(0, 2**64 - 1)))
+@settings(max_examples=examples(30))
+def test_shares_add_up(words: Words) -> None:
+    shares = split_words(words)
+    assert len(shares) == 3
+    assert np.array_equal(joined_shares(shares), words)
+    assert all(np.array_equal(words_in(word_bytes(share), width=4), share) for share in shares)
+
+
+def test_numbers_are_words_in_two_s_complement() -> None:
+    """-1.5 is 2^64 - 98304 in 16 bits of fraction."""
+    assert fixed_point(np.array([[0.5, -1.5]])).tolist() == [[32768, 2**64 - 98304]]
+
+
+@given(st.floats(-1000, 1000))
+def test_fixed_point_is_off_by_half_a_step_at_most(number: float) -> None:
+    word = fixed_point(np.array([[number]])).view(np.int64)[0, 0]
+    assert abs(word * 2.0**-16 - number) <= 2.0**-17
+
+
+@pytest.mark.parametrize("number", [2.0**20 + 1, np.inf, np.nan])
+def test_what_cannot_be_shared_is_refused(number: float) -> None:
+    with pytest.raises(InvalidArgument, match="to be shared"):
+        fixed_point(np.array([[number]]))
+
+
+def test_lines_that_are_cut_are_no_words() -> None:
+    with pytest.raises(BadDocument, match="lines of 2"):
+        words_in(bytes(24), width=2)
+
+
+Parts = Mapping[ComputeRole, OfferPart]
+
+OWNER, OTHER_OWNER = party("owner"), party("another-owner")
+PARTIES: dict[ComputeRole, CardSecret] = {
+    "curator": party("curator"),
+    "consumer": party("consumer"),
+    "witness": party("witness"),
+}
+CARDS = {role: secret.card for role, secret in PARTIES.items()}
+SHAPE = OfferShape(columns=3, slots=6, record_bytes=40)
+ROWS = np.array([[0.25, -1.0, 0.5], [0.0, 1.0, 0.125], [1.0, 0.75, -0.5], [-0.25, 0.5, 0.0]], dtype=np.float32)
+HANDLES = np.array([11, 12, 13, 14], dtype=np.uint64)
+FACTORS: Words = np.arange(3, 9, 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+
+
+def context_of(secret: CardSecret = OWNER) -> OfferContext:
+    fingerprints = [secret.card.fingerprint for secret in PARTIES.values()]
+    return OfferContext(TERMS, secret.card.fingerprint, tuple(fingerprints))
+
+
+def record(handle: int, row: NDArray[Any]) -> bytes:
+    """Handle and row, as ``read_plain`` reads them."""
+    return bytes([handle]) + np.asarray(row, dtype="<f4").tobytes()
+
+
+RECORDS = [record(int(handle), row) for handle, row in zip(HANDLES, ROWS, strict=True)]
+
+
+def read_plain(records: Sequence[bytes]) -> tuple[NDArray[np.bool_], NDArray[np.float32], NDArray[np.uint64]]:
+    sound = np.array([len(data) == 13 for data in records], dtype=np.bool_)
+    whole = [data if good else bytes(13) for data, good in zip(records, sound, strict=True)]
+    rows = np.array([np.frombuffer(data[1:], dtype="<f4") for data in whole], dtype=np.float32).reshape(-1, 3)
+    return sound, rows, np.array([data[0] for data in whole], dtype=np.uint64)
+
+
+def offer(secret: CardSecret = OWNER, **changes: Any) -> Parts:
+    content: dict[str, Any] = {"rows": ROWS, "records": RECORDS, "shape": SHAPE}
+    return share_offer(secret, context=context_of(secret), **(content | changes))
+
+
+def held_of(shared: Parts, owner: CardSecret = OWNER) -> list[Lists]:
+    """What each compute party says that it has, once it checked its part."""
+    for part in shared.values():
+        check_part(part, context=part.offer_list.offer, role=part.role, owner=owner.card, shape=SHAPE)
+    return [{owner.card.fingerprint: part.offer_list.digest} for part in shared.values()]
+
+
+def words_of(shared: Parts) -> Words:
+    return joined_shares([words_in(part.share, width=SHAPE.width) for part in shared.values()])
+
+
+def slots_of(shared: Parts, rows: NDArray[Any] = ROWS) -> list[int]:
+    words = words_of(shared)[:, : len(rows[0]) + 1].tolist()
+    return [words.index([*row, 1]) for row in fixed_point(rows).tolist()]
+
+
+def pick(shared: Parts, slot: int) -> PickedSlot:
+    words = words_of(shared)[slot]
+    return PickedSlot(slot, word_bytes(words[-4:]), int(words[:3] @ FACTORS))
+
+
+def envelopes_of(shared: Parts) -> dict[int, bytes]:
+    return {slot: shared["curator"].envelope_of(slot) for slot in range(SHAPE.slots)}
+
 
 OFFER = offer()
 LISTS = {OWNER.card.fingerprint: OFFER["curator"].offer_list.digest}
@@ -59,11 +183,7 @@ def refused(part: OfferPart, **changes: Any) -> str:
 
 
 def opened(shared: Any, *picks: PickedSlot, **changes: Any) -> list[bytes | PickFault]:
-    content: dict[str, Any] = {
-        "envelopes": envelopes_of(shared),
-        "factors": FACTORS,
-        "read": read_plain,
-    }
+    content: dict[str, Any] = {"envelopes": envelopes_of(shared), "factors": FACTORS, "read": read_plain}
     return open_picks(shared["consumer"], picks, **(content | changes))
 
 
@@ -210,10 +330,7 @@ def test_envelopes_are_of_one_length_and_bound_to_their_place() -> None:
 
 def test_an_owner_never_computes_and_nobody_computes_twice() -> None:
     curator, consumer, witness = context_of().parties
-    for owner, parties in (
-        (curator, (curator, consumer, witness)),
-        (context_of().owner, (curator, consumer, curator)),
-    ):
+    for owner, parties in ((curator, (curator, consumer, witness)), (context_of().owner, (curator, consumer, curator))):
         with pytest.raises(BadDocument, match="two roles"):
             OfferContext(context_of().terms, owner, parties)
 
@@ -227,20 +344,3 @@ def test_all_sign_one_roster_each_for_itself() -> None:
         other = dataclasses.replace(roster, lists={})
         assert not other.is_signed_by(CARDS[roster.role])
         assert other.digest != roster.digest
-
-
-def test_an_owner_is_in_the_roster_if_all_acknowledge_one_list_of_it() -> None:
-    held, second = held_of(OFFER), held_of(offer())
-    assert common_lists(held) == LISTS
-    for at in range(3):
-        assert common_lists([*held[:at], {}, *held[at + 1 :]]) == {}
-        assert common_lists([*held[:at], second[at], *held[at + 1 :]]) == {}
-
-
-def test_lists_have_one_form() -> None:
-    lists = {**LISTS, OTHER_OWNER.card.fingerprint: bytes(32)}
-    entries = list_entries(lists)
-    assert lists_in(entries) == lists
-    for other in (entries[57:] + entries[:57], entries + entries[57:], entries[:-1]):
-        with pytest.raises(BadDocument):
-            lists_in(other)

@@ -4,16 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from trust_world import (
-    ALICE,
-    BOB,
-    BOBS_RUN_KEY,
-    RUN_ID,
-    TERMS,
-    each_bit,
-    flipped,
-    sealing_secret,
-)
+from trust_world import ALICE, BOB, BOBS_RUN_KEY, RUN_ID, TERMS, each_bit, flipped, sealing_secret
 
 from likeset.errors import BadDocument
 from likeset.trust.cards import Card, CardSecret, fields
@@ -30,9 +21,6 @@ def acceptance(**changes: Any) -> Acceptance:
 
 ACCEPTED = acceptance()
 Statement = SignedTerms | Acceptance
-each_statement = pytest.mark.parametrize(
-    ("statement", "signer"), [(SIGNED, ALICE), (ACCEPTED, BOB)], ids=["terms", "acceptance"]
-)
 
 
 def signed_anew(

@@ -185,7 +185,6 @@ def test_both_read_the_receipt() -> None:
 
 
 def read(kind: str, data: bytes, *, writer: str) -> None:
-    """As the package reads it."""
     if kind == "letter":
         key = SealingSecret.from_bytes(in_bytes(PARTIES["curator"]["run_secret"]))
         letter = letter_in(data, most_bytes=1 << 16)
@@ -201,7 +200,6 @@ def read(kind: str, data: bytes, *, writer: str) -> None:
 
 
 def read_by_the_second(kind: str, data: bytes, *, writer: str) -> None:
-    """As the second reader reads it."""
     sender = seconds_card_of(writer)
     if kind == "letter":
         secret, recipient = in_bytes(PARTIES["curator"]["run_secret"]), seconds_card_of("curator")

@@ -13,14 +13,7 @@ from wire_vectors import VECTORS
 
 from likeset.errors import BadDocument
 from likeset.trust.cards import Card
-from likeset.trust.shares import (
-    COMPUTE_ROLES,
-    OfferPart,
-    Roster,
-    check_part,
-    fixed_point,
-    open_envelope,
-)
+from likeset.trust.shares import COMPUTE_ROLES, OfferPart, check_part, fixed_point, open_envelope
 
 CONTENT: dict[str, Any] = json.loads(VECTORS.read_text(encoding="utf-8"))
 OFFER = CONTENT["offer"]
@@ -37,14 +30,12 @@ DAMAGED = [
 
 
 def read_part(data: bytes, role: Any) -> OfferPart:
-    """As the package reads it."""
     part = OfferPart.from_bytes(data)
     check_part(part, context=part.offer_list.offer, role=role, owner=CARDS["owner"], shape=SHAPE)
     return part
 
 
 def read_part_second(data: bytes) -> Any:
-    """As the second reader reads it."""
     words = OFFER["columns"] + 5
     return second_reader.read_part(data, SECONDS["owner"], words=words, record_bytes=OFFER["record_bytes"])
 
@@ -60,13 +51,6 @@ def test_both_read_parts_and_rosters(role: Any) -> None:
     assert second_reader.read_roster(roster, SECONDS[role]) == {SECONDS["owner"].fingerprint: listed.digest}
     with pytest.raises(Refused):
         second_reader.read_roster(roster, SECONDS["owner"])
-
-
-def test_all_agree_on_the_roster() -> None:
-    rosters = [Roster.from_bytes(bytes.fromhex(data)) for data in OFFER["rosters"].values()]
-    assert all(roster.is_signed_by(CARDS[roster.role]) for roster in rosters)
-    assert len({roster.digest for roster in rosters}) == 1
-    assert list(rosters[0].lists) == [CARDS["owner"].fingerprint]
 
 
 def test_both_read_the_records() -> None:

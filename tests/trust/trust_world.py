@@ -22,23 +22,19 @@ def fixed_bytes(label: str, length: int) -> bytes:
 
 
 def sealing_secret(label: str) -> SealingSecret:
-    """A sealing key that depends on the label alone."""
     return SealingSecret.from_bytes(fixed_bytes(f"sealing {label}", 96))
 
 
 def party(name: str, *, edition: int = 1) -> CardSecret:
-    """A party whose card depends on name and edition alone."""
     signing = Ed25519PrivateKey.from_private_bytes(fixed_bytes(f"signing {name} {edition}", 32))
     return CardSecret(name, signing, sealing_secret(f"{name} {edition}"))
 
 
 ALICE, BOB, MALLORY = party("alice"), party("bob"), party("mallory")
 BOBS_RUN_KEY = sealing_secret("bob's key for the run")
-MALLORYS_RUN_KEY = sealing_secret("mallory's key for the run")
 
 
 def letter_to_bob(secret: CardSecret = ALICE, **changes: Any) -> Letter:
-    """A letter to Bob in the run."""
     content: dict[str, Any] = {
         "recipient": BOB.card,
         "recipient_key": BOBS_RUN_KEY.public,
@@ -53,7 +49,6 @@ def letter_to_bob(secret: CardSecret = ALICE, **changes: Any) -> Letter:
 
 
 def flipped(data: bytes, bit: int) -> bytes:
-    """The bytes with one bit changed."""
     changed = bytearray(data)
     changed[bit // 8] ^= 1 << (bit % 8)
     return bytes(changed)

@@ -92,7 +92,6 @@ class Draft:
 
 
 def draft(label: str, body: bytes, **changes: Any) -> Draft:
-    """A letter of the owner to the curator with that body."""
     plaintext = fixed_bytes(f"random {label}", 32) + body
     header = Header(
         run_id=RUN_ID,
@@ -108,7 +107,6 @@ def draft(label: str, body: bytes, **changes: Any) -> Draft:
 
 
 def padded(*parts: bytes, step: int = 256, padding: bytes = b"\0") -> bytes:
-    """A body."""
     content = fields(*parts)
     content = len(content).to_bytes(8, "big") + content
     return content + padding * (-len(content) % step)
@@ -127,15 +125,9 @@ MESSAGES = {
 
 
 def vectors(sealed: Sealed) -> dict[str, Any]:
-    """All of them."""
     return {
         "parties": {role: _party(secret, role) for role, secret in SECRETS.items()},
-        "terms": {
-            "run_id": RUN_ID.hex(),
-            "digest": TERMS.hex(),
-            "text": TEXT,
-            "signed": _signed_terms(),
-        },
+        "terms": {"run_id": RUN_ID.hex(), "digest": TERMS.hex(), "text": TEXT, "signed": _signed_terms()},
         "acceptances": {role: _acceptance(role) for role in ("owner", "curator")},
         "letters": {label: _letter(written, sealed) for label, written in MESSAGES.items()},
         "posts": _posts(),
@@ -185,7 +177,7 @@ def damaged(sealed: Sealed) -> dict[str, dict[str, bytes]]:
         "acceptance": {
             "a run key of small order": fields(
                 b"likeset acceptance", *zero_key, secret.sign(ACCEPTANCE_CONTEXT, *zero_key)
-            ),
+            )
         },
         "letter": {
             "another number": fields(
@@ -329,7 +321,6 @@ def _digest(number: int, label: str) -> bytes:
 
 
 def _receipt() -> str:
-    """For two letters of an owner, with four rows."""
     receipt = Receipt(
         run_id=RUN_ID,
         terms=bytes.fromhex(AGREED.digest),

@@ -299,21 +299,13 @@ ERROR = 1e-9
 
 @dataclass(frozen=True)
 class LowerBound:
-    """What the observations prove, up to ``error``.
+    """What the observations prove: no mechanism with a smaller epsilon at ``delta`` behaves like this."""
 
-    Attributes:
-        epsilon: no mechanism with a smaller epsilon at ``delta`` behaves like this; 0 where nothing is shown.
-        delta: the delta at which it was asked.
-        event: the event that shows it, in words.
-        samples: observations under each of the two inputs, both halves counted.
-        error: probability that ``epsilon`` exceeds the mechanism's true epsilon for this pair.
-    """
-
-    epsilon: float
+    epsilon: float  # 0 where nothing is shown
     delta: float
-    event: str
-    samples: int
-    error: float
+    event: str  # that shows it, in words
+    samples: int  # under each of the two inputs, both halves counted
+    error: float  # probability that ``epsilon`` exceeds the mechanism's true epsilon for this pair
 
 
 def clopper_pearson(hits: ArrayLike, trials: int, *, error: float) -> tuple[Observations, Observations]:
@@ -342,18 +334,8 @@ def lower_bounds(
 ) -> tuple[LowerBound, ...]:
     """The best lower bound on epsilon that was found at each delta, in either direction of the pair.
 
-    Args:
-        first: observations under one input, one per row, independent of one another. They need not be
-            independent of ``second``: both may come from the same coins.
-        second: observations under the neighbouring input.
-        deltas: the deltas of the claims.
-        error: probability that a bound exceeds the truth, over both directions and all four proportions; for each
-            bound by itself.
-        score: where more is known about the likelihood ratio, numbers that sort observations by it. What
-            ``candidates`` lists is always tried.
-
-    Raises:
-        InvalidArgument: unusable samples, delta or error.
+    Observations under an input must be independent of one another; both inputs may share their coins. ``error`` is the
+    probability that a bound, by itself, exceeds the truth. What ``candidates`` lists is tried beside the ``score``.
     """
     inputs = _observations("first", first), _observations("second", second)
     same_columns("first", inputs[0], "second", inputs[1])
@@ -453,15 +435,10 @@ _STEPS = 40
 
 @dataclass(frozen=True)
 class Power:
-    """The smallest violations that would be found, but for bad luck of 4 standard deviations.
+    """The smallest violations that would be found, but for bad luck of 4 standard deviations; infinite if none is."""
 
-    Attributes:
-        epsilon: the true epsilon from which on a claim is refuted, at best; infinite if no epsilon is enough.
-        leak: the probability from which on a raw value is noticed; infinite if not even certainty is enough.
-    """
-
-    epsilon: float
-    leak: float
+    epsilon: float  # the true epsilon from which on a claim is refuted, at best
+    leak: float  # the probability from which on a raw value is noticed
 
 
 def power(claimed: float, *, delta: float, samples: int) -> Power:
@@ -508,35 +485,22 @@ Observe = Callable[[int, int], ArrayLike]
 
 @dataclass(frozen=True)
 class Claim:
-    """What is claimed: (epsilon, delta)-differential privacy."""
-
     epsilon: float
     delta: float
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Claims about one mechanism and how to observe it.
-
-    Attributes:
-        mechanism: what is audited.
-        pair: the two neighbouring inputs, in words.
-        relation: by which relation they are neighbours.
-        noise: which noise was drawn, "secret" or "simulated".
-        claims: what is claimed; all are put to the same observations.
-        observe: draws observations.
-        samples: how many observations under each input, unless told otherwise.
-        score: where more is known about the likelihood ratio, a function that sorts observations by it.
-    """
+    """Claims about one mechanism and how to observe it."""
 
     mechanism: str
-    pair: str
+    pair: str  # the two neighbouring inputs, in words
     relation: Relation
-    noise: str
-    claims: tuple[Claim, ...]
+    noise: str  # "secret" or "simulated"
+    claims: tuple[Claim, ...]  # all are put to the same observations
     observe: Observe
-    samples: int
-    score: Score | None = None
+    samples: int  # under each input, unless told otherwise
+    score: Score | None = None  # where more is known about the likelihood ratio: sorts observations by it
 
 
 @dataclass(frozen=True)
@@ -588,12 +552,7 @@ def trial_of(
 
 def draws(draw: Callable[[int], ArrayLike]) -> Observe:
     """From a function that runs the mechanism once on input 0 or 1, run as often as needed."""
-    return lambda side, size: [_numbers(draw(side)) for _ in range(size)]
-
-
-def _numbers(answer: ArrayLike) -> list[float]:
-    numbers: list[float] = np.asarray(answer, dtype=np.float64).ravel().tolist()
-    return numbers
+    return lambda side, size: [np.asarray(draw(side), dtype=np.float64).ravel().tolist() for _ in range(size)]
 
 
 class WrappedNoise:

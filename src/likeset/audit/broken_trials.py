@@ -10,17 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from likeset.audit import auditor, neighbours, sound_trials
-from likeset.audit.auditor import SMALL_DELTA, Claim, Observe, PrefetchedNoise, Trial, trial_of
+from likeset.audit.auditor import SMALL_DELTA, Claim, Observations, Observe, PrefetchedNoise, Trial, trial_of
 from likeset.audit.neighbours import Neighbours, Rows, owner_is_overtaken
 from likeset.audit.sound_trials import (
-    EVENT,
     KEEP_BLOCK,
     KEEP_KEY,
     MEAN_DELTA,
-    PAIR,
+    SIGNS,
     Table,
     mean_plan,
-    sum_trial,
 )
 from likeset.geometry.features import Stream
 from likeset.privacy import auction, gaussian_mean
@@ -29,6 +27,7 @@ from likeset.privacy.events import (
     Composition,
     Event,
     ExponentialChoice,
+    Laplace,
     Observer,
     PrivacyUnit,
     Relation,
@@ -217,10 +216,12 @@ def sometimes_raw(seed: int, share: float) -> Trial:
 
 # Broken choices and sums: lost factors, noise that leaves traces.
 
+_SIGNS = neighbours.negated(neighbours.signs(8))
+
 
 def doubled_rate(seed: int) -> Trial:
     """The exponential mechanism at twice its rate: the factor 2 for scores that may rise and fall is lost."""
-    event = ExponentialChoice(rate=0.25, quantity=EVENT.quantity)
+    event = ExponentialChoice(rate=0.25, quantity=SIGNS)
     pair, noise = neighbours.opposite_scores(candidates=32, sensitivity=2), SimulatedNoise(seed)
     observe = auditor.draws(lambda side: noise.exponential_choice(pair[side], 2 * event.rate))
     name = "exponential choice, rate doubled"
@@ -229,15 +230,52 @@ def doubled_rate(seed: int) -> Trial:
 
 def floating_point_laplace(seed: int) -> Trial:
     """Laplace noise as textbooks draw it; the event is which doubles can be reached (Mironov 2012)."""
-    coins = np.random.default_rng(seed)
-    values = float(PAIR.first.sum()), float(PAIR.second.sum())
-    return sum_trial(
+    coins, event = np.random.default_rng(seed), Laplace(scale=2.0, quantity=SIGNS)
+    values = float(_SIGNS.first.sum()), float(_SIGNS.second.sum())
+    return trial_of(
         "sum, textbook floating-point Laplace",
-        lambda side, size: sound_trials.textbook_laplace(values[side], EVENT.scale, size, coins),
+        _SIGNS,
+        lambda side, size: textbook_laplace(values[side], event.scale, size, coins),
+        event,
         SimulatedNoise(seed),
         samples=20_000,
-        score=sound_trials.reachability(*values, EVENT.scale),
+        score=lambda rows: np.subtract(*(reachable(rows[:, 0], value, event.scale) for value in values)),
     )
+
+
+# Textbook Laplace noise in floating point, and Mironov's attack on it (CCS 2012).
+#
+# The textbook draws a uniform double u, a multiple of 2^-53, and returns x - b s log(1 - 2|u - 1/2|), where s
+# is the sign of u - 1/2.
+# The logarithm of a grid is not a grid: only some doubles can come out, and which ones depends on x. An answer
+# that cannot come from x proves that the data were not x, whatever epsilon was claimed. No histogram of the
+# answers shows it, because the reachable doubles of every x lie within a rounding error of each other.
+
+_GRID = 2.0**-52  # 1 - 2|u - 1/2| is exact and a multiple of this
+_REACH = 3  # exp() and log() each err by about one unit in the last place; so many grid steps on either side do
+
+
+def textbook_laplace(value: float, scale: float, size: int, coins: np.random.Generator) -> Observations:
+    """``size`` answers: the value plus Laplace noise, as textbooks write it."""
+    centred = coins.random(size) - 0.5
+    # log(0) needs u = 0, one draw in 2^53; the textbook does not guard against it and neither do we.
+    return _answer(value, scale, np.sign(centred), 1 - 2 * np.abs(centred))
+
+
+def reachable(answers: Observations, value: float, scale: float) -> Observations:
+    """1 where some uniform double takes ``value`` to exactly this answer, else 0."""
+    noise = answers - value
+    nearest = np.rint(np.exp(-np.abs(noise) / scale) / _GRID)
+    hits = np.zeros(len(answers), dtype=np.bool_)
+    for step in range(-_REACH, _REACH + 1):
+        tail = np.clip((nearest + step) * _GRID, _GRID, 1.0)
+        hits |= _answer(value, scale, np.sign(noise), tail) == answers
+    return hits.astype(np.float64)
+
+
+def _answer(value: float, scale: float, sign: Observations, tail: Observations) -> Observations:
+    answer: Observations = value - scale * sign * np.log(tail)
+    return answer
 
 
 # Broken auctions: the paper's, and two tempting improvements of the threshold auction.

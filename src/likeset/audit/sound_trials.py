@@ -1,6 +1,6 @@
 """The sound mechanisms with their claims: no lower bound may exceed a claim.
 
-A new trial is a function that returns ``trial_of(...)``, and a line in ``sound_trials`` at the end.
+A new trial is a function that returns ``trial_of(...)``, and a line in ``_trials`` at the end.
 
 Every claim is what the accountant says about the event that the plan carries, so the whole way is audited:
 from the plan through the noise and the mechanism to the price, at the delta of the plan and at 1e-5. Trials draw
@@ -11,7 +11,6 @@ says so.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +19,8 @@ from likeset.audit import auditor, neighbours
 from likeset.audit.auditor import (
     SMALL_DELTA,
     Claim,
-    Observations,
     Observe,
     PrefetchedNoise,
-    Score,
     Trial,
     distances,
     draws,
@@ -31,7 +28,7 @@ from likeset.audit.auditor import (
     lattice_bits,
     trial_of,
 )
-from likeset.audit.neighbours import Neighbours, Rows
+from likeset.audit.neighbours import Array, Neighbours, Rows
 from likeset.privacy import auction, gaussian_mean, mwem_mean, width_choice
 from likeset.privacy.auction import Bids
 from likeset.privacy.events import (
@@ -50,10 +47,8 @@ from likeset.privacy.events import (
 from likeset.privacy.kept_rows import KeptRows, digests_of_ids
 from likeset.privacy.noise import Integers, Noise, SecretNoise, SimulatedNoise
 
-SCALE = 2.0
-PAIR: Neighbours[Integers] = neighbours.negated(neighbours.signs(8))
-EVENT = Laplace(scale=SCALE, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=Relation.REPLACE_ONE))
-"""Epsilon 1 under replace-one: the sum of signs moves by 2, the scale is 2."""
+SIGNS = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=Relation.REPLACE_ONE)
+"""A sum of signs, or of rows within [-1, 1]."""
 
 
 def fresh_seed() -> int:
@@ -61,56 +56,11 @@ def fresh_seed() -> int:
     return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
 
 
-def sum_trial(mechanism: str, observe: Observe, noise: Noise, **more: Any) -> Trial:
-    """A trial of the sum of signs, or of a relative of it, against what the sum claims."""
-    return trial_of(mechanism, PAIR, observe, EVENT, noise, **more)
-
-
 def noisy_sums(first: float, second: float, event: Laplace | Gaussian, noise: Noise) -> Observe:
     """The sums under either input with the noise that the event says."""
     if isinstance(event, Laplace):
         return lambda side, size: (first, second)[side] + noise.discrete_laplace(event.scale, size)
     return lambda side, size: (first, second)[side] + noise.discrete_gaussian(event.sigma, size)
-
-
-# Textbook Laplace noise in floating point, and Mironov's attack on it (CCS 2012).
-#
-# The textbook draws a uniform double u, a multiple of 2^-53, and returns x - b s log(1 - 2|u - 1/2|), where s
-# is the sign of u - 1/2.
-# The logarithm of a grid is not a grid: only some doubles can come out, and which ones depends on x. An answer
-# that cannot come from x proves that the data were not x, whatever epsilon was claimed. No histogram of the
-# answers shows it, because the reachable doubles of every x lie within a rounding error of each other.
-
-_GRID = 2.0**-52  # 1 - 2|u - 1/2| is exact and a multiple of this
-_REACH = 3  # exp() and log() each err by about one unit in the last place; so many grid steps on either side do
-
-
-def textbook_laplace(value: float, scale: float, size: int, coins: np.random.Generator) -> Observations:
-    """``size`` answers: the value plus Laplace noise, as textbooks write it."""
-    centred = coins.random(size) - 0.5
-    # log(0) needs u = 0, one draw in 2^53; the textbook does not guard against it and neither do we.
-    return _answer(value, scale, np.sign(centred), 1 - 2 * np.abs(centred))
-
-
-def reachable(answers: Observations, value: float, scale: float) -> Observations:
-    """1 where some uniform double takes ``value`` to exactly this answer, else 0."""
-    noise = answers - value
-    nearest = np.rint(np.exp(-np.abs(noise) / scale) / _GRID)
-    hits = np.zeros(len(answers), dtype=np.bool_)
-    for step in range(-_REACH, _REACH + 1):
-        tail = np.clip((nearest + step) * _GRID, _GRID, 1.0)
-        hits |= _answer(value, scale, np.sign(noise), tail) == answers
-    return hits.astype(np.float64)
-
-
-def _answer(value: float, scale: float, sign: Observations, tail: Observations) -> Observations:
-    answer: Observations = value - scale * sign * np.log(tail)
-    return answer
-
-
-def reachability(first: float, second: float, scale: float) -> Score:
-    """Positive where only the first value reaches the answer, negative where only the second does."""
-    return lambda rows: reachable(rows[:, 0], first, scale) - reachable(rows[:, 0], second, scale)
 
 
 # Trials of the bare noise: what every mechanism draws, around sums of signs.
@@ -123,8 +73,7 @@ _ROWS = 8
 
 def bare_noise(noise: Noise, norm: Norm, relation: Relation, *, rows_per_unit: int, samples: int) -> Trial:
     """Discrete noise of as much as the sum moves; Gaussian, not so little that the lattice matters."""
-    build = neighbours.removed if relation is Relation.ADD_OR_REMOVE else neighbours.negated
-    pair = build(neighbours.signs(_ROWS), rows_per_unit)
+    pair = _displaced(neighbours.signs(_ROWS), relation, rows_per_unit)
     sums = int(pair.first.sum()), int(pair.second.sum())
     moved = float(abs(sums[0] - sums[1]))
     quantity = RowSum(norm=norm, radius=1.0, unit=PrivacyUnit(rows_per_unit, ""), relation=relation)
@@ -149,7 +98,7 @@ def bare_noise(noise: Noise, norm: Norm, relation: Relation, *, rows_per_unit: i
 def choice(noise: Noise, *, samples: int) -> Trial:
     """The exponential mechanism, scores as far apart as they may be."""
     pair = neighbours.opposite_scores(candidates=8, sensitivity=2)
-    event = ExponentialChoice(rate=0.5, quantity=EVENT.quantity)
+    event = ExponentialChoice(rate=0.5, quantity=SIGNS)
     return trial_of(
         "exponential choice",
         pair,
@@ -172,6 +121,17 @@ def coin(noise: Noise) -> Trial:
         noise,
         samples=5_000,
     )
+
+
+def _displaced(rows: Array, relation: Relation, changed: int, what: str = "row") -> Neighbours[Array]:
+    """So many rows replaced by their negation, or removed."""
+    build = neighbours.removed if relation is Relation.ADD_OR_REMOVE else neighbours.negated
+    return build(rows, changed, what)
+
+
+def _given_way(relation: Relation, rows_per_unit: int) -> int:
+    """A row that is added to what is selected from takes another one's place; a replaced one does so twice."""
+    return rows_per_unit if relation is Relation.ADD_OR_REMOVE else 2 * rows_per_unit
 
 
 def _unit(rows_per_unit: int) -> str:
@@ -217,12 +177,10 @@ def gaussian_budget(
 def gaussian_fixed(noise: Noise, relation: Relation, *, rows_per_unit: int, selected: bool, samples: int) -> Trial:
     """Noise as large as the sum moves on the pair: the claim is then what that costs, and tight."""
     if selected:
-        # A row that is added to what is selected from takes another one's place; a replaced one does so twice.
-        given_way = rows_per_unit if relation is Relation.ADD_OR_REMOVE else 2 * rows_per_unit
+        given_way = _given_way(relation, rows_per_unit)
         pair = neighbours.negated(neighbours.unit_rows(2 * given_way, 3), given_way, "unit row")
     else:
-        build = neighbours.removed if relation is Relation.ADD_OR_REMOVE else neighbours.negated
-        pair = build(neighbours.unit_rows(4, 3), rows_per_unit, "unit row")
+        pair = _displaced(neighbours.unit_rows(4, 3), relation, rows_per_unit, "unit row")
     quantity = gaussian_mean.selected_unit_rows if selected else gaussian_mean.unit_rows
     plan = gaussian_mean.GaussianPlan(
         quantity=quantity(PrivacyUnit(rows_per_unit, ""), relation),
@@ -253,21 +211,17 @@ def _gaussian(
 
 def mwem(noise: Noise, *, epsilon: float, iterations: int, calls: int, delta: float, samples: int) -> Trial:
     """The tilts hold all choices and measurements of a call; a second call starts from the first one's."""
-    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=Relation.REPLACE_ONE)
-    plan = mwem_mean.MwemPlan(2, 4, epsilon, iterations, quantity)
+    plan = mwem_mean.MwemPlan(2, 4, epsilon, iterations, SIGNS)
     name = f"mwem mean, T = {iterations}" + (", called twice" if calls == 2 else "")
     return _mwem(name, plan, _corners(1), noise, calls=calls, delta=delta, samples=samples)
 
 
 def mwem_rows(noise: Noise, relation: Relation, *, rows_per_unit: int, selected: bool, samples: int) -> Trial:
     """One step, its rate such that the claim is 3 if the sensitivity is right: on these pairs all of it is moved."""
-    if selected:
-        given_way = rows_per_unit if relation is Relation.ADD_OR_REMOVE else 2 * rows_per_unit
-        pair, moved = _corners(given_way), 2 * given_way
-    elif relation is Relation.ADD_OR_REMOVE:
-        pair, moved = neighbours.removed(_corners(rows_per_unit).first, rows_per_unit), rows_per_unit
-    else:
-        pair, moved = _corners(rows_per_unit), 2 * rows_per_unit
+    changed = _given_way(relation, rows_per_unit) if selected else rows_per_unit
+    pair, moved = _corners(changed), 2 * changed
+    if relation is Relation.ADD_OR_REMOVE and not selected:
+        pair, moved = neighbours.removed(pair.first, changed), changed
     kind = SelectionSum if selected else RowSum
     quantity = kind(norm=Norm.COORDINATE, radius=1.0, unit=PrivacyUnit(rows_per_unit, ""), relation=relation)
     plan = mwem_mean.MwemPlan(len(pair.first), 4, 1.0 / moved, 1, quantity)
@@ -416,18 +370,6 @@ def kept_sum(
     )
 
 
-def integers_under_attack(noise: Noise) -> Trial:
-    """Mironov's attack finds nothing in integer noise: every integer can be reached from every value."""
-    sums = float(PAIR.first.sum()), float(PAIR.second.sum())
-    return sum_trial(
-        "sum, integer noise under attack on doubles",
-        noisy_sums(*sums, EVENT, noise),
-        noise,
-        samples=20_000,
-        score=reachability(*sums, EVENT.scale),
-    )
-
-
 _UNITS = tuple((relation, rows) for relation in Relation for rows in (1, 3))
 
 
@@ -436,20 +378,11 @@ def sound_trials(seed: int | None = None) -> list[Trial]:
 
     ``seed`` is that of the simulated noise; a fresh one if not given, so that repeated audits see other coins.
     """
-    secret = PrefetchedNoise(SecretNoise())
-    simulated = PrefetchedNoise(SimulatedNoise(fresh_seed() if seed is None else seed))
-    return [
-        *_noise(secret, simulated),
-        *_means(secret, simulated),
-        *_selections(simulated),
-        *_owners(secret),
-        width(secret, rows_per_unit=1, samples=5_000),
-        width(simulated, rows_per_unit=3, samples=12_000),
-        integers_under_attack(secret),
-    ]
+    simulated = SimulatedNoise(fresh_seed() if seed is None else seed)
+    return list(_trials(PrefetchedNoise(SecretNoise()), PrefetchedNoise(simulated)))
 
 
-def _noise(secret: Noise, simulated: Noise) -> Iterator[Trial]:
+def _trials(secret: Noise, simulated: Noise) -> Iterator[Trial]:
     for norm, samples in ((Norm.COORDINATE, 20_000), (Norm.EUCLIDEAN, 15_000)):
         for relation, rows in _UNITS:
             yield bare_noise(secret, norm, relation, rows_per_unit=rows, samples=samples)
@@ -459,38 +392,30 @@ def _noise(secret: Noise, simulated: Noise) -> Iterator[Trial]:
     yield choice(simulated, samples=40_000)
     yield coin(secret)
 
-
-def _means(secret: Noise, simulated: Noise) -> Iterator[Trial]:
     yield gaussian_budget(secret, dimension=2, samples=10_000)
     yield gaussian_budget(simulated, dimension=16, samples=20_000)
     yield gaussian_budget(simulated, dimension=16, samples=20_000, axis=15)
     yield gaussian_budget(simulated, dimension=2, rows_per_unit=3, samples=40_000)
     yield gaussian_budget(simulated, dimension=2, delta=1e-5, samples=40_000)
-    for relation, rows in _UNITS:
-        yield gaussian_fixed(simulated, relation, rows_per_unit=rows, selected=False, samples=20_000)
     yield mwem(secret, epsilon=0.5, iterations=1, calls=1, delta=0.0, samples=4_000)
     yield mwem(simulated, epsilon=0.5, iterations=1, calls=1, delta=0.0, samples=5_000)
     yield mwem(simulated, epsilon=0.2, iterations=4, calls=1, delta=0.05, samples=6_000)
     yield mwem(simulated, epsilon=0.2, iterations=2, calls=2, delta=0.05, samples=6_000)
+    for relation, rows in _UNITS:
+        for selected in (False, True):
+            yield gaussian_fixed(simulated, relation, rows_per_unit=rows, selected=selected, samples=20_000)
     for relation, rows in _UNITS[1:]:
         yield mwem_rows(simulated, relation, rows_per_unit=rows, selected=False, samples=5_000)
-
-
-def _selections(simulated: Noise) -> Iterator[Trial]:
-    """The summary stream: sums over rows that were selected, of which some give way to others."""
-    for relation, rows in _UNITS:
-        yield gaussian_fixed(simulated, relation, rows_per_unit=rows, selected=True, samples=20_000)
     for relation in Relation:
         yield mwem_rows(simulated, relation, rows_per_unit=1, selected=True, samples=5_000)
 
-
-def _owners(secret: Noise) -> Iterator[Trial]:
     ranked = threshold_plan(Observer.ONE_OWNER).offset  # where one rank decides most
-    owners = OWNERS
-    split = neighbours.coalition_is_split(owners, rank=ranked - 1)
-    yield threshold(secret, neighbours.owner_is_overtaken(owners, rank=ranked), hears=[0])
-    yield threshold(secret, neighbours.tie_is_lost(owners, rank=ranked), hears=[owners - 1])
-    yield threshold(secret, neighbours.absent_owner_appears(owners, rank=ranked), hears=[0])
+    split = neighbours.coalition_is_split(OWNERS, rank=ranked - 1)
+    yield threshold(secret, neighbours.owner_is_overtaken(OWNERS, rank=ranked), hears=[0])
+    yield threshold(secret, neighbours.tie_is_lost(OWNERS, rank=ranked), hears=[OWNERS - 1])
+    yield threshold(secret, neighbours.absent_owner_appears(OWNERS, rank=ranked), hears=[0])
     yield threshold(secret, split, hears=[0, 1])
     yield threshold(secret, split, hears=[0, 1], rounds=2)
     yield everyone(secret)
+    yield width(secret, rows_per_unit=1, samples=5_000)
+    yield width(simulated, rows_per_unit=3, samples=12_000)

@@ -29,19 +29,10 @@ _THINNED_TOGETHER = 3000  # thinning costs this times the number of candidates, 
 
 @dataclass(frozen=True)
 class Tilt:
-    """A fitted tilt along the witness ``direction``; a ``beta`` of 0 means uniform weights.
-
-    ``mean_score`` is the weighted mean of ``u.h`` that beta reaches, ``target_score`` what the target itself would
-    score, corrected for the release's noise, and ``effective_rows`` is ``(sum w)² / sum w²``, scaled to the whole
-    table.
-    """
+    """A fitted tilt along the witness ``direction``; a ``beta`` of 0 means uniform weights."""
 
     direction: NDArray[np.float64]
     beta: float
-    mean_score: float
-    target_score: float
-    effective_rows: float
-    reached: bool
 
     def score(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
         """``beta * u.h`` of each feature row: the logarithm of its weight, up to a constant."""
@@ -104,16 +95,7 @@ def fit(
     # The target's own score along the direction: ||released||² overstates its part by the noise, the rest is unbiased.
     target_score = float(goal @ goal) - noise_energy - float(goal @ mean)
     fewest = min(wanted / 2.0, float(whole))
-    beta, reached = _strength(scores, base, target_score, fewest_share=fewest / whole)
-    mean_score, effective_share = _moments(scores, base, beta)
-    return Tilt(
-        direction=direction,
-        beta=beta,
-        mean_score=mean_score,
-        target_score=target_score,
-        effective_rows=effective_share * whole,
-        reached=reached,
-    )
+    return Tilt(direction, _strength(scores, base, target_score, fewest_share=fewest / whole))
 
 
 def large_perturbations(
@@ -148,15 +130,12 @@ def largest(row_numbers: NDArray[np.int64], scores: NDArray[np.float64], count: 
 
 def _strength(
     scores: NDArray[np.float64], base: NDArray[np.float64], target_score: float, *, fewest_share: float
-) -> tuple[float, bool]:
+) -> float:
     """The smallest beta whose weighted mean reaches the target score, or the largest that keeps enough rows."""
-    mean, _ = _moments(scores, base, 0.0)
-    if target_score <= mean:
-        return 0.0, True
     spread = float(scores.max() - scores.min())
     # A spread that is rounding only cannot be tilted: all rows are alike.
-    if spread <= 1e-12 * max(1.0, float(np.abs(scores).max())):
-        return 0.0, False
+    if target_score <= _moments(scores, base, 0.0)[0] or spread <= 1e-12 * max(1.0, float(np.abs(scores).max())):
+        return 0.0
 
     def may_grow(beta: float) -> bool:
         mean_score, share = _moments(scores, base, beta)
@@ -165,11 +144,11 @@ def _strength(
     # The weighted mean rises and the effective share falls with beta, so bisection finds where the first gives way.
     low, high = 0.0, _LARGEST_EXPONENT / spread
     if may_grow(high):
-        return high, False
+        return high
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if may_grow(middle) else (low, middle)
-    return low, _moments(scores, base, high)[0] >= target_score
+    return low
 
 
 def _moments(scores: NDArray[np.float64], base: NDArray[np.float64], beta: float) -> tuple[float, float]:

@@ -4,7 +4,6 @@ import copy
 import hashlib
 import hmac
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -98,7 +97,9 @@ class Charge:
         views = [view for view, _ in self.costs]
         if len(set(views)) != len(views):
             raise InvalidArgument("costs", f"{len(views)} views", "names a view twice")
-        if any(_for_one_owner(event) for _, event in self.costs):
+        steps = (step for _, event in self.costs for step in events.steps(event))
+        auctions = (step for step in steps if isinstance(step, events.ThresholdAuction))
+        if any(auction.observer is events.Observer.ONE_OWNER for auction in auctions):
             raise ChargeRefused(
                 "the charge is priced for a single owner, and owners who compare notes learn more; charge the price "
                 "for any coalition"
@@ -145,48 +146,17 @@ def check_account(account: View, limit: Limit, unit: str | None, event: Event) -
 
 def unproven_parts(event: Event) -> tuple[tuple[str, str], ...]:
     parts: dict[str, str] = {}
-    for leaf in _leaves(event):
-        reasons = accounting.obstacles(leaf)
-        if reasons:
-            parts[_kind(leaf)] = "; ".join(reasons)
+    for leaf, _ in accounting.leaves(event):
+        if reasons := accounting.obstacles(leaf):
+            parts[str(events.as_json(leaf)["kind"])] = "; ".join(reasons)
     return tuple(parts.items())
 
 
 def proven_part(event: Event) -> Event:
     if not accounting.obstacles(event):
         return event  # whole: a plan fixed in advance has a better price than its steps one by one
-    return events.Composition(tuple(leaf for leaf in _leaves(event) if not accounting.obstacles(leaf)))
-
-
-def _leaves(event: Event) -> Iterator[Event]:
-    match event:
-        case events.Composition():
-            for part in event.events:
-                yield from _leaves(part)
-        case events.Repeated():
-            # Kept together: the price of a repetition is not the price of one part.
-            for leaf in _leaves(event.event):
-                yield events.Repeated(leaf, event.times)
-        case _:
-            yield event
-
-
-def _kind(event: Event) -> str:
-    while isinstance(event, events.Repeated):
-        event = event.event
-    return str(events.as_json(event)["kind"])
-
-
-def _for_one_owner(event: Event) -> bool:
-    match event:
-        case events.ThresholdAuction():
-            return event.observer is events.Observer.ONE_OWNER
-        case events.Composition():
-            return any(_for_one_owner(part) for part in event.events)
-        case events.Repeated() | events.Simulated():
-            return _for_one_owner(event.event)
-        case _:
-            return False
+    proven = [each for each in accounting.leaves(event) if not accounting.obstacles(each[0])]
+    return events.Composition(tuple(events.Repeated(leaf, times) for leaf, times in proven))
 
 
 _ROUNDING = 1e-9

@@ -552,7 +552,7 @@ def guess_probability(event: ev.Event, *, relation: Relation) -> float | None:
 def obstacles(event: ev.Event) -> tuple[str, ...]:
     """Why the event has no proven price under any relation: empty if it has one."""
     reasons: dict[str, None] = {}
-    for leaf, _ in _leaves(event):
+    for leaf, _ in leaves(event):
         match leaf:
             case ev.Simulated():
                 reasons["simulated noise: not private"] = None
@@ -634,21 +634,21 @@ def _no_guarantee(delta: float, relation: Relation, note: str) -> Guarantee:
     return Guarantee(epsilon=math.inf, delta=delta, relation=relation, basis=Basis.NONE, note=note)
 
 
-def _leaves(event: ev.Event, times: int = 1) -> Iterator[tuple[ev.Event, int]]:
+def leaves(event: ev.Event, times: int = 1) -> Iterator[tuple[ev.Event, int]]:
     """The single steps, each with how often it is done; a simulated part stays whole."""
     match event:
         case ev.Composition(events=events):
             for part in events:
-                yield from _leaves(part, times)
+                yield from leaves(part, times)
         case ev.Repeated(event=inner, times=more):
-            yield from _leaves(inner, times * more)
+            yield from leaves(inner, times * more)
         case _:
             yield event, times
 
 
 def _losses(event: ev.Event) -> Iterator[tuple[PrivacyLoss, int]]:
     """Each step of an event without obstacles as a kind of privacy loss, with how often it is incurred."""
-    steps = [(leaf, times) for leaf, times in _leaves(event) if not isinstance(leaf, ev.NoRelease | ev.PublicSize)]
+    steps = [(leaf, times) for leaf, times in leaves(event) if not isinstance(leaf, ev.NoRelease | ev.PublicSize)]
     for position, (leaf, times) in enumerate(steps, start=1):
         match leaf:
             case ev.Laplace(scale=scale, quantity=quantity):
@@ -667,7 +667,7 @@ def _losses(event: ev.Event) -> Iterator[tuple[PrivacyLoss, int]]:
             case ev.Unbounded() | ev.PaperAuction() | ev.Simulated():
                 raise UnknownEvent(type(leaf).__name__, "has no price")
             case ev.NoRelease() | ev.PublicSize() | ev.Composition() | ev.Repeated():
-                raise AssertionError("left out above, or taken apart by _leaves")
+                raise AssertionError("left out above, or taken apart by leaves")
             case _:
                 assert_never(leaf)
 

@@ -351,31 +351,31 @@ _TYPES: dict[str, tuple[type, ...]] = {"float": (int, float), "int": (int,), "bo
 
 def relation_of(event: Event) -> Relation | None:
     """The relation under which an event was planned; None if it is the same under each, or has no bound under any."""
-    steps = list(_steps(event))
-    found = {quantity.relation for quantity in _quantities(steps)}
-    if any(isinstance(step, PublicSize) for step in steps):
+    done = list(steps(event))
+    found = {quantity.relation for quantity in _quantities(done)}
+    if any(isinstance(step, PublicSize) for step in done):
         found.add(Relation.REPLACE_ONE)
     return _only(found, "under one relation")
 
 
 def unit_of(event: Event) -> str | None:
     """The unit of privacy that an event was planned for, in words; None if its bound holds for every unit."""
-    return _only({str(quantity.unit) for quantity in _quantities(_steps(event))}, "for one unit")
+    return _only({str(quantity.unit) for quantity in _quantities(steps(event))}, "for one unit")
 
 
-def _steps(event: Event) -> Iterator[Event]:
+def steps(event: Event) -> Iterator[Event]:
     match event:
         case Repeated() | Simulated():
-            yield from _steps(event.event)
+            yield from steps(event.event)
         case Composition():
             for part in event.events:
-                yield from _steps(part)
+                yield from steps(part)
         case _:
             yield event
 
 
-def _quantities(steps: Iterable[Event]) -> Iterator[Quantity]:
-    return (step.quantity for step in steps if isinstance(step, Laplace | ExponentialChoice | Gaussian))
+def _quantities(done: Iterable[Event]) -> Iterator[Quantity]:
+    return (step.quantity for step in done if isinstance(step, Laplace | ExponentialChoice | Gaussian))
 
 
 def _only(found: set[Text], words: str) -> Text | None:

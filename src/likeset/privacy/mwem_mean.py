@@ -109,13 +109,9 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class MwemMean:
-    """A mean released by multiplicative weights, in the features' own units, and where the next call may start.
-
-    ``changed`` are the coordinates in which it differs from the last one released (from zero, the first time).
-    """
+    """A mean released by multiplicative weights, in the features' own units, and where the next call may start."""
 
     mean: Vector
-    changed: tuple[int, ...]
     state: State
 
 
@@ -140,12 +136,7 @@ def run(plan: MwemPlan, features: ArrayLike, noise: Noise, *, start: State | Non
     if before.tilts.shape != (plan.dimension,) or before.mean.shape != (plan.dimension,):
         raise InvalidArgument("start", f"state of dimension {len(before.tilts)}", "belongs to another plan")
     after = _iterated(plan, sums, noise, tilts=before.tilts.copy())
-    value = MwemMean(
-        mean=math.sqrt(2.0 / plan.dimension) * after.mean,
-        changed=tuple(np.flatnonzero(after.mean != before.mean).tolist()),
-        state=after,
-    )
-    return make_release(value, plan.event, noise)
+    return make_release(MwemMean(math.sqrt(2.0 / plan.dimension) * after.mean, after), plan.event, noise)
 
 
 def _iterated(plan: MwemPlan, sums: Integers, noise: Noise, *, tilts: Vector) -> State:

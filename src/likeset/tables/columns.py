@@ -330,8 +330,8 @@ class DeclaredValues:
             self._seen: tuple[Any, NDArray[np.int64] | None] = (None, None)
         else:
             values = np.array(declared, dtype=np.float64)
-            self._order = np.argsort(values).astype(np.int64)
-            self._sorted = values[self._order]
+            self._known = pa.array(values)
+            self._low, self._high = int(values.min()), int(values.max())
             self._by_number = self._places_by_number(values)
 
     def _places_by_number(self, values: NDArray[np.float64]) -> NDArray[np.int64] | None:
@@ -350,10 +350,9 @@ class DeclaredValues:
         plain = cells.plain_numbers(column)
         if self._by_number is None or plain is None or plain.dtype.kind not in "iu" or not len(plain):
             return None
-        low = int(self._sorted[0])
-        if int(plain.min()) < low or int(plain.max()) > int(self._sorted[-1]):
+        if int(plain.min()) < self._low or int(plain.max()) > self._high:
             return None
-        places = self._by_number[plain.astype(np.int64) - low]
+        places = self._by_number[plain.astype(np.int64) - self._low]
         return places if places.min() >= 0 else None
 
     def all_known(self, column: Any) -> bool:
@@ -389,9 +388,8 @@ class DeclaredValues:
             if known is not None:
                 return known, {}
             values, wrong = cells.numbers(column, self._missing)
-            at = np.searchsorted(self._sorted, values)
-            at[at == len(self._sorted)] = 0
-            places = np.where(self._sorted[at] == values, self._order[at], -1)
+            found = pc.fill_null(pc.index_in(pa.array(values), value_set=self._known), -1)
+            places = np.asarray(found.to_numpy()).astype(np.int64)
             absent = np.isnan(values) & ~wrong
         return places, troubles_in(missing=absent, unknown=(places < 0) & ~absent & ~wrong, wrong=wrong)
 

@@ -105,69 +105,52 @@ class ColumnProfile:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         kind = column.type
-        self.rows += len(column)
-        if cells.is_text(kind):
-            self._add_text(column)
-        elif any(holds(kind) for holds in _NUMBERS):
-            values, wrong = cells.numbers(column, self._missing)
-            self.numbers &= not wrong.any()
-            self.missing += int(np.count_nonzero(np.isnan(values)))
-            self._count(pa.array(self._add_numbers(values)))
+        text, number = cells.is_text(kind), any(holds(kind) for holds in _NUMBERS)
+        if text:
+            present = cells.text(column, self._missing)[0].drop_null()
+        elif number:
+            values = cells.numbers(column, self._missing)[0]
+            present = pa.array(values[~np.isnan(values)])
         else:
-            self.numbers = self._comma_form = False
-            self.missing += column.null_count
-            if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-                self._add_days(column)
-                self._count(column.drop_null())
-            else:
-                self.day_formats = ()
-            if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-                lengths = pc.list_value_length(column).drop_null()
-                self.width = self.width or (lengths[0].as_py() if len(lengths) else None)
-                self._take(cells.numbers(column.flatten(), self._missing)[0])
-
-    def _add_text(self, column: Any) -> None:
-        present = cells.text(column, self._missing)[0].drop_null()
+            present = column.drop_null()
+        self.rows += len(column)
         self.missing += len(column) - len(present)
-        self._count(present)
-        if self._comma_form:
-            matched = pc.match_substring_regex(pc.unique(present), cells.COMMA_FORM)
-            self._comma_form = bool(pc.all(matched, min_count=0).as_py())
+        if text or number or pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+            self._count(present)
+        if self._comma_form and not number:
+            self._comma_form = text and _all_match(present, cells.COMMA_FORM)
         if self.numbers:
-            values, wrong = cells.numbers(present, self._missing)
-            if not wrong.any():
-                self._add_numbers(values)
-            else:
-                self.numbers = False
-                self.low, self.high = math.inf, -math.inf
+            self._add_numbers(present)
         if not self.numbers and self.day_formats:
             self._add_days(present)
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+            lengths = pc.list_value_length(present)
+            self.width = self.width or (lengths[0].as_py() if len(lengths) else None)
+            self._take(cells.numbers(present.flatten(), self._missing)[0])
 
-    def _add_days(self, column: Any) -> None:
-        if not cells.is_text(column.type):
-            self._take(cells.days(column, "iso", self._missing)[0])
-            return
-        distinct, fitting = pc.unique(column), []
+    def _add_numbers(self, present: Any) -> None:
+        values, wrong = cells.numbers(present, self._missing)
+        if wrong.any():
+            self.numbers = False
+            self.low, self.high = math.inf, -math.inf
+        elif len(values := values[~np.isnan(values)]):
+            self.day_formats = ()
+            self.whole &= bool((values == np.rint(values)).all())
+            self._take(values)
+
+    def _add_days(self, present: Any) -> None:
+        text, fitting = cells.is_text(present.type), []
         for form in self.day_formats:
-            if pc.all(pc.match_substring_regex(distinct, _DAY_SHAPES[form]), min_count=0).as_py():
-                days, wrong = cells.days(column, form, self._missing)
+            if not text or _all_match(present, _DAY_SHAPES[form]):
+                days, wrong = cells.days(present, form, self._missing)
                 if not wrong.any():
                     fitting.append(form)
                     self._take(days)
         self.day_formats = tuple(fitting)
 
-    def _add_numbers(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        present = self._take(values)
-        if len(present):
-            self.day_formats = ()
-            self.whole &= bool((present == np.rint(present)).all())
-        return present
-
-    def _take(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        present = values[~np.isnan(values)]
-        if len(present):
-            self.low, self.high = min(self.low, float(present.min())), max(self.high, float(present.max()))
-        return present
+    def _take(self, values: NDArray[np.float64]) -> None:
+        self.low = min(self.low, float(np.nanmin(values, initial=math.inf)))
+        self.high = max(self.high, float(np.nanmax(values, initial=-math.inf)))
 
     def _count(self, present: Any) -> None:
         """Values with their rows, until they are too many to list and enough to tell whether rows share them."""
@@ -182,6 +165,10 @@ class ColumnProfile:
         items = [value for counts in self._counts for value, _ in counts.items()]
         found = sorted({float(value) if self.numbers else str(value) for value in items})
         return found if len(found) <= _MOST_VALUES else None
+
+
+def _all_match(texts: Any, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(pc.unique(texts), pattern), min_count=0).as_py())
 
 
 class TableProfile:

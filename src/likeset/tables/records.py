@@ -32,17 +32,18 @@ from likeset.tables.columns import (
 from likeset.tables.schema import MOST_LETTERS, Schema, label_values, unusable_texts
 
 _NUMBER, _DAY, _LENGTH, _CLASS = np.dtype(">f8"), np.dtype(">i4"), np.dtype(">u4"), np.dtype(">u2")
-_VERSION, _HEAD_BYTES = 1, 9  # version and handle
+_VERSION = 1
 _BYTES_PER_LETTER = 4  # of a label, as arrays of texts have them
 
-Bytes = NDArray[np.uint8]
+Lines = NDArray[Any]
+"""Of fixed width, one for each record, with a field for each column."""
 
 
 class DeclaredRecords:
     """The columns that may leave an owner, in the types that the schema gives them; labels travel beside them.
 
     ``widths`` are those of lists, ``text_bytes`` the longest cell of each text column, and ``cell_bytes`` is a record
-    without its letters.
+    without its letters. Fields of a ``line`` are numbered, since a column may have any name.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -63,12 +64,13 @@ class DeclaredRecords:
         }
         # Columns of text whose words are not declared: only they can make a record longer than allowed.
         self.open_columns = tuple(name for name, declared in columns.items() if _is_open(declared))
-        self._marks = -(-len(self.types) // 8)
-        self._starts: dict[str, int] = {}
-        self.cell_bytes = self._marks
-        for field in self.types:
-            self._starts[field.name] = self.cell_bytes
-            self.cell_bytes += _number_type(field.type).itemsize * self.widths.get(field.name, 1)
+        self._places = {name: str(place) for place, name in enumerate(self.types.names)}
+        fields: list[Any] = [("missing", "u1", (-(-len(self.types) // 8),))]
+        for name, kind in zip(self.types.names, self.types.types, strict=True):
+            shape = (self.widths[name],) if name in self.widths else ()
+            fields.append((self._places[name], _number_type(kind), shape))
+        self.line = np.dtype(fields)
+        self.cell_bytes = self.line.itemsize
 
     @cached_property
     def record_bytes(self) -> int:
@@ -135,8 +137,7 @@ class DeclaredRecords:
         try:
             if len(data) < end:
                 raise ValueError
-            cells = np.frombuffer(data[:end], dtype=np.uint8).reshape(rows, self.cell_bytes)
-            table = self.from_cells(cells, data[end:])
+            table = self.from_cells(np.frombuffer(data[:end], dtype=self.line), data[end:])
             canonical = self.pack(table) == data
         except (pa.ArrowException, InvalidArgument, ValueError):
             raise BadMessage(f"it does not have the records of {rows} rows") from None
@@ -144,19 +145,19 @@ class DeclaredRecords:
             raise BadMessage("its records are not written as they must be")
         return table
 
-    def cells(self, records: pa.Table) -> tuple[Bytes, list[bytes]]:
+    def cells(self, records: pa.Table) -> tuple[Lines, list[bytes]]:
         count = records.num_rows
-        out = np.zeros((count, self.cell_bytes), dtype=np.uint8)
+        out = np.zeros(count, dtype=self.line)
         missing = np.zeros((count, len(self.types)), dtype=np.bool_)
         texts = []
         for place, field in enumerate(self.types):
             column = plain_array(records.column(field.name))
             gone = pc.is_null(column, nan_is_null=pa.types.is_floating(field.type)).to_numpy(zero_copy_only=False)
             missing[:, place] = gone
-            _put(out, self._starts[field.name], self._numbers(field, column, gone).astype(_number_type(field.type)))
+            out[str(place)] = self._numbers(field, column, gone)
             if field.name in self.text_bytes:
                 texts.append(pc.cast(column, pa.binary()))
-        out[:, : self._marks] = np.packbits(missing, axis=1)
+        out["missing"] = np.packbits(missing, axis=1)
         if not texts:
             return out, [b""] * count
         nothing = pa.scalar(b"", pa.binary())
@@ -164,11 +165,10 @@ class DeclaredRecords:
             *texts, nothing, null_handling="replace", null_replacement=b""
         ).to_pylist()
 
-    def from_cells(self, cells: Bytes, letters: bytes) -> pa.Table:
+    def from_cells(self, lines: Lines, letters: bytes) -> pa.Table:
         """The records of cells and, record after record, their letters; ``ValueError`` where lengths differ."""
-        missing = np.unpackbits(cells[:, : self._marks], axis=1, count=len(self.types)).astype(np.bool_)
-        places = [self._starts[name] for name in self.text_bytes]
-        lengths = [_taken(cells, start, _LENGTH)[:, 0] for start in places]
+        missing = np.unpackbits(lines["missing"], axis=1, count=len(self.types)).astype(np.bool_)
+        lengths = self.text_lengths(lines)
         ends = np.concatenate([[0], np.cumsum(np.array(lengths, dtype=np.int64).T.ravel())]).astype(np.int64)
         if ends[-1] != len(letters):
             raise ValueError("letters")
@@ -176,11 +176,15 @@ class DeclaredRecords:
         texts = pa.Array.from_buffers(pa.large_string(), len(ends) - 1, buffers)
         texts.validate(full=True)
         arrays = [
-            self._column(field, cells, missing=missing[:, place], texts=texts) for place, field in enumerate(self.types)
+            self._column(field, lines[str(place)], missing=missing[:, place], texts=texts)
+            for place, field in enumerate(self.types)
         ]
         table = pa.Table.from_arrays(arrays, schema=self.types)
         table.validate(full=True)
         return table
+
+    def text_lengths(self, lines: Lines) -> list[Any]:
+        return [lines[self._places[name]] for name in self.text_bytes]
 
     def _numbers(self, field: Any, column: Any, missing: Mask) -> NDArray[Any]:
         """What a cell has in its fixed width: zeros where it is missing, the length where it is a text."""
@@ -202,16 +206,14 @@ class DeclaredRecords:
         numbers[missing] = 0
         return numbers
 
-    def _column(self, field: Any, cells: Bytes, *, missing: Mask, texts: Any) -> Any:
-        kind, start = field.type, self._starts[field.name]
+    def _column(self, field: Any, numbers: NDArray[Any], *, missing: Mask, texts: Any) -> Any:
+        kind = field.type
         if cell_values.is_text(kind):
             names = list(self.text_bytes)
-            places = np.arange(len(cells)) * len(names) + names.index(field.name)
+            places = np.arange(len(numbers)) * len(names) + names.index(field.name)
             return pc.if_else(pa.array(missing), pa.scalar(None, kind), pc.cast(texts.take(pa.array(places)), kind))
         if pa.types.is_list(kind):
-            width = self.widths[field.name]
-            return _list_array(_taken(cells, start, _NUMBER, width)[~missing].ravel(), missing, width)
-        numbers = _taken(cells, start, _number_type(kind))[:, 0]
+            return _list_array(numbers[~missing].ravel(), missing, self.widths[field.name])
         if pa.types.is_boolean(kind):
             return pa.array(numbers != 0, mask=missing)
         return pa.array(numbers.astype(numbers.dtype.newbyteorder("=")), mask=missing).cast(kind)
@@ -270,10 +272,9 @@ class EnvelopeRecords:
         # Labels that are text without declared values.
         self._label_is_open = self._label is not None and declared is None and self._label.kind != "number"
         self._label_type = _LENGTH if self._label_is_open else _CLASS if self.classes else _NUMBER
-        self._label_start = _HEAD_BYTES + self._declared.cell_bytes
-        self._fixed = self._label_start + (0 if self._label is None else self._label_type.itemsize)
-        self._text_starts = [_HEAD_BYTES + self._declared._starts[name] for name in self._declared.text_bytes]
-        self._text_starts += [self._label_start] if self._label_is_open else []
+        last = [] if self._label is None else [("label", self._label_type)]
+        self._line = np.dtype([("version", "u1"), ("handle", ">u8"), ("cells", self._declared.line), *last])
+        self._fixed = self._line.itemsize
 
     @property
     def most_bytes(self) -> int:
@@ -296,17 +297,14 @@ class EnvelopeRecords:
         if self._declared.too_long(records).any():
             raise InvalidArgument("table", f"{count} rows", "has a cell that is longer than the schema declares")
         cells, letters = self._declared.cells(records)
-        out = np.zeros((count, self._fixed), dtype=np.uint8)
-        out[:, 0] = _VERSION
-        _put(out, 1, np.asarray(handles, dtype=np.uint64).astype(">u8"))
-        _put(out, _HEAD_BYTES, cells)
+        out = np.zeros(count, dtype=self._line)
+        out["version"], out["handle"], out["cells"] = _VERSION, handles, cells
         last = [b""] * count
         if self._label_is_open:
             last = [text.encode() for text in labels.tolist()]
-            _put(out, self._label_start, np.array([len(text) for text in last], dtype=_LENGTH))
+            out["label"] = [len(text) for text in last]
         elif label is not None:
-            values = self.classes_of(labels) if self.classes else labels
-            _put(out, self._label_start, values.astype(self._label_type))
+            out["label"] = self.classes_of(labels) if self.classes else labels
         return [line.tobytes() + first + second for line, first, second in zip(out, letters, last, strict=True)]
 
     def read(self, records: Sequence[bytes]) -> DecodedRecords:
@@ -331,8 +329,9 @@ class EnvelopeRecords:
         """Version and length are right, as far as that shows without reading any letters."""
         if not self._fixed <= len(record) <= self.most_bytes or record[0] != _VERSION:
             return False
-        lengths = (int.from_bytes(record[start : start + _LENGTH.itemsize], "big") for start in self._text_starts)
-        return self._fixed + sum(lengths) == len(record)
+        (line,) = np.frombuffer(record, dtype=self._line, count=1)
+        lengths = self._declared.text_lengths(line["cells"]) + ([line["label"]] if self._label_is_open else [])
+        return self._fixed + sum(map(int, lengths)) == len(record)
 
     def _decode(self, records: Sequence[bytes]) -> bool:
         try:
@@ -342,14 +341,13 @@ class EnvelopeRecords:
         return True
 
     def _decoded(self, records: Sequence[bytes]) -> tuple[pa.Table, NDArray[Any], NDArray[np.uint64]]:
-        fixed = np.frombuffer(b"".join(record[: self._fixed] for record in records), dtype=np.uint8)
-        lines = fixed.reshape(len(records), self._fixed)
-        handles = _taken(lines, 1, np.dtype(">u8"))[:, 0].astype(np.uint64)
-        values = np.empty(0) if self._label is None else _taken(lines, self._label_start, self._label_type)[:, 0]
+        lines = np.frombuffer(b"".join(record[: self._fixed] for record in records), dtype=self._line)
+        handles = lines["handle"].astype(np.uint64)
+        values = np.empty(0) if self._label is None else lines["label"]
         lengths = values.tolist() if self._label_is_open else [0] * len(records)
         ends = [len(record) - length for record, length in zip(records, lengths, strict=True)]
         letters = b"".join(record[self._fixed : end] for record, end in zip(records, ends, strict=True))
-        table = self._declared.from_cells(lines[:, _HEAD_BYTES : self._label_start], letters)
+        table = self._declared.from_cells(lines["cells"], letters)
         if self._label_is_open:
             words = [record[end:].decode() for record, end in zip(records, ends, strict=True)]
             return table, np.array(words, dtype=f"<U{max([1, *map(len, words)])}"), handles
@@ -376,17 +374,6 @@ class EnvelopeRecords:
         again = self.encode(table.take(pa.array(places)), labels[good] if len(labels) else labels, handles[good])
         good[places] = [records[place] == record for place, record in zip(places.tolist(), again, strict=True)]
         return rows, good
-
-
-def _put(out: Bytes, start: int, values: NDArray[Any]) -> None:
-    if len(values):
-        cells = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
-        out[:, start : start + cells.shape[1]] = cells
-
-
-def _taken(lines: Bytes, start: int, kind: np.dtype[Any], count: int = 1) -> NDArray[Any]:
-    cells = np.ascontiguousarray(lines[:, start : start + count * kind.itemsize])
-    return cells.view(kind).reshape(len(lines), count)
 
 
 def _type_of(declared: Any) -> Any:

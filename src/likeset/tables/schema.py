@@ -271,15 +271,9 @@ class Schema:
     ) -> Mapped:
         """Rows as numbers: the same numbers for the same cells, independent of the other rows.
 
-        Args:
-            block: has at least the declared columns; others are ignored.
-            table: names it in errors.
-            locate: the place of a row of the block, in words, for errors.
-            labels: whether to read the labels; a target may have none.
-            by_columns: whether the numbers lie column after column in memory: written, and read by tiles, in less time.
-
-        Raises:
-            BadTable: for the first row that cannot be used, by its place and column.
+        ``table`` names the block in errors, and ``locate`` tells the place of a row of it, in words. Without ``labels``
+        none are read, as of a target. With ``by_columns`` the numbers lie column after column in memory: written, and
+        read by tiles, in less time. The first row that cannot be used raises ``BadTable``, by its place and column.
         """
         out = np.zeros((block.num_rows, self.width), dtype=np.float32, order="F" if by_columns else "C")
         problems: list[tuple[int, int, str, str]] = []

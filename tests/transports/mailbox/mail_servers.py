@@ -6,6 +6,7 @@ client, in this process or another, needs to use it. A test that cannot have Ope
 
 import contextlib
 import getpass
+import hashlib
 import os
 import shutil
 import socket
@@ -18,6 +19,9 @@ from types import MappingProxyType
 
 import pytest
 
+PAIR, OTHER_PAIR = "a" * 32, "b2" * 16
+DATA = b"a letter"
+NAME = hashlib.sha256(DATA).hexdigest()
 _SSHD = "/usr/sbin/sshd"
 _KEYGEN = "ssh-keygen"
 _TRIES = 5

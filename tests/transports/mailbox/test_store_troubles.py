@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import hashlib
 import os
 import socket
 import stat
@@ -11,17 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from mail_servers import MailServer, SshServer, mail_environment, s3_server, ssh_server
+from mail_servers import DATA, NAME, OTHER_PAIR, PAIR, MailServer, SshServer, mail_environment, s3_server, ssh_server
 
 from likeset.errors import MailboxTrouble, PostTrouble
 from likeset.transports import stores
 from likeset.transports.s3 import S3Store
 from likeset.transports.sftp import SftpStore
 from likeset.transports.stores import Store, open_store
-
-PAIR = "a" * 32
-DATA = b"a letter"
-NAME = hashlib.sha256(DATA).hexdigest()
 
 
 @pytest.fixture(scope="module")
@@ -184,15 +179,63 @@ def test_a_mailbox_that_is_gone_is_not_an_empty_one(
     trouble(lambda: open_store(s3.address).list(PAIR), "NoCredentialsError.*AWS_ACCESS_KEY_ID")
 
 
-def test_modes_follow_from_the_mailbox_and_what_is_no_ordinary_file_is_not_opened(
-    tmp_path: Path, ssh: SshServer
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o777])
+@pytest.mark.parametrize(
+    ("mailbox_mode", "folder_mode", "file_mode"),
+    [
+        (0o700, 0o700, 0o600),
+        (0o3770, 0o2750, 0o640),
+        (0o3730, 0o2750, 0o640),  # nobody lists the mailbox, and who knows a name reads what is there
+        (0o1777, 0o755, 0o644),
+        (0o760, 0o700, 0o600),  # a group that may not enter
+    ],
+)
+def test_modes_follow_from_the_mailbox_and_not_from_the_umask(
+    tmp_path: Path, *, mailbox_mode: int, folder_mode: int, file_mode: int, umask: int
 ) -> None:
+    tmp_path.chmod(mailbox_mode)
+    before = os.umask(umask)
+    try:
+        open_store(str(tmp_path)).write(PAIR, NAME, DATA)
+    finally:
+        os.umask(before)
+    assert modes(tmp_path / PAIR) == [folder_mode, file_mode]
+
+
+def modes(folder: Path) -> list[int]:
+    return [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / NAME)]
+
+
+def test_a_folder_whose_maker_was_killed_before_it_set_the_mode_gets_it_later(tmp_path: Path) -> None:
+    tmp_path.chmod(0o770)
+    (tmp_path / PAIR).mkdir(mode=0o700)
+    open_store(str(tmp_path)).write(PAIR, NAME, DATA)
+    assert modes(tmp_path / PAIR) == [0o750, 0o640]
+
+
+def test_a_link_in_place_of_a_folder_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / OTHER_PAIR).mkdir()
+    (tmp_path / OTHER_PAIR / NAME).write_bytes(DATA)
+    (tmp_path / PAIR).symlink_to(tmp_path / OTHER_PAIR)
+    store = open_store(str(tmp_path))
+    for use in (
+        lambda: store.list(PAIR),
+        lambda: store.read(PAIR, NAME, most_bytes=100),
+        lambda: store.write(PAIR, NAME, b"other"),
+        lambda: store.remove(PAIR, NAME),
+    ):
+        with pytest.raises(PostTrouble, match="one of its folders or files"):
+            use()
+    assert (tmp_path / OTHER_PAIR / NAME).read_bytes() == DATA
+
+
+def test_what_is_no_ordinary_file_is_not_opened(tmp_path: Path, ssh: SshServer) -> None:
     for address, mailbox in ((str(tmp_path), tmp_path), (ssh.address, ssh.mailbox)):
-        store, folder = open_store(address), mailbox / ("b" * 32)
+        store, folder = open_store(address), mailbox / OTHER_PAIR
         mailbox.chmod(0o770)
         store.write(folder.name, NAME, DATA)
         mailbox.chmod(0o700)
-        assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / NAME)] == [0o750, 0o640]
+        assert modes(folder) == [0o750, 0o640]
         odd = ["1" * 64, "2" * 64, "3" * 64]
         os.mkfifo(folder / odd[0])
         (folder / odd[1]).symlink_to(folder / NAME)
@@ -201,8 +244,10 @@ def test_modes_follow_from_the_mailbox_and_what_is_no_ordinary_file_is_not_opene
         for name in odd:
             with pytest.raises(PostTrouble, match="no ordinary file"):
                 store.read(folder.name, name, most_bytes=100)
-        store.write(folder.name, odd[0], DATA)
-        assert store.read(folder.name, odd[0], most_bytes=100) == DATA
+        for name in odd[:2]:
+            store.write(folder.name, name, b"other")  # takes its place
+            assert store.read(folder.name, name, most_bytes=100) == b"other"
+        assert (folder / NAME).read_bytes() == DATA
         store.close()
 
 

@@ -1,22 +1,17 @@
 """What holds for every place that a mailbox can be in: a folder, an OpenSSH server, an S3 server."""
 
-import hashlib
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from mail_servers import MailServer, mail_environment, s3_server, ssh_server
+from mail_servers import DATA, NAME, OTHER_PAIR, PAIR, MailServer, mail_environment, s3_server, ssh_server
 
 from likeset.errors import InvalidArgument, PostTrouble
 from likeset.transports import stores
 from likeset.transports.stores import Store, open_store
 
-PAIR = "a" * 32
-OTHER_PAIR = "b2" * 16
-DATA = b"a letter"
-NAME = hashlib.sha256(DATA).hexdigest()
 LARGE = bytes(range(256)) * 4096
 
 
