@@ -182,10 +182,6 @@ class Draft:
 
     def _checked_seed_rows(self) -> Rows | None:
         if self.inputs.seed_rows is None:
-            if self.settings.schedule == "experiment":
-                raise InvalidArgument(
-                    "seed_rows", None, "must be given: the paper's experiments start from about 150 public rows"
-                )
             return None
         if self.settings.protocol != "interactive":
             raise InvalidArgument("seed_rows", "given", "go with the interactive protocol only")

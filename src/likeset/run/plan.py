@@ -377,6 +377,10 @@ class Plan:
 
 def make_plan(settings: RunSettings, inputs: Inputs) -> Plan:
     """Plan a run; settings that do not fit together show here, or when the plan is asked for its guarantees."""
+    if settings.schedule == "experiment" and inputs.seed_rows is None:
+        raise InvalidArgument(
+            "seed_rows", None, "must be given: the paper's experiments start from about 150 public rows"
+        )
     selection = _selection(settings, inputs)
     draft = Draft(settings, inputs)
     width = public_width(settings, inputs, released=draft.releases_target)
