@@ -32,7 +32,7 @@ COMMANDS = {
         "Bound every mechanism's epsilon from below by observation, and compare it with the claim.",
     ),
     "backup": ("home:backup", "Write a backup of a home into one private file, also while the home is in use."),
-    "card": ("card:card", "Show this home's card; pin, replace and revoke the cards of other parties."),
+    "card": ("card:card", "Show this home's card; pin and revoke the cards of other parties."),
     "courier": ("courier:courier", "Configure the start-up kits of NVFlare's sites to carry letters, and check them."),
     "check": (
         "home:check",
