@@ -1,6 +1,7 @@
 """Letters to an owner: one entry point, one transaction, the same bytes for the same letter."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -176,8 +177,10 @@ class TestRefusing:
     def test_a_message_that_its_letter_does_not_name(self, owner: Owner, outside: Outside) -> None:
         for change in ({"receiver": "b"}, {"run": "run-2"}, {"terms": "0" * 64}, {"sender": CURATOR}):
             message = replace(release_to(terms()), **change)  # type: ignore[arg-type]
-            letter = Outside(owner, terms()).letter(message, writer=CONSUMER, enclosures=(outside.acceptance(CURATOR),))
+            letter = outside.letter(message, writer=CONSUMER, enclosures=(outside.acceptance(CURATOR),))
             assert "is not the one that its letter names" in self.refused(owner, letter)
+        assert "not the one" in outside.run.stopped_because
+        assert heard(owner, outside.release()), "letters with other numbers are heard"
 
     def test_a_letter_of_another_run_or_recipient(self, owner: Owner, outside: Outside) -> None:
         other = outside.letter(release_to(terms()), terms=bytes(32))
@@ -197,9 +200,10 @@ class TestRefusing:
 
     def test_an_acceptance_by_another_card_or_for_other_terms(self, owner: Owner) -> None:
         """The owner would seal its rows to the key of the card that signed."""
-        by_another = Outside(owner, terms()).acceptance_by(secret_of("c"), "curator", CURATOR)
+        outside = Outside(owner, terms())
+        by_another = outside.acceptance_by(secret_of("c"), "curator", CURATOR)
         for enclosed in (by_another, Outside(owner, terms(size=5)).acceptance(CURATOR)):
-            letter = Outside(owner, terms()).letter(release_to(terms()), enclosures=(enclosed,))
+            letter = outside.letter(release_to(terms()), enclosures=(enclosed,))
             assert "an enclosed acceptance does not hold" in self.refused(owner, letter)
 
     def test_only_the_consumer_introduces(self, owner: Owner, outside: Outside) -> None:
@@ -275,9 +279,11 @@ class TestDeciding:
         assert review.rows_left(review.out_rows(owner, owner.run("run-1"))) == (TERMS.rows_per_owner if claimed else 0)
         assert rows_left(owner) == TERMS.rows_per_owner  # charged all the same
 
+    @pytest.mark.parametrize("by_another", [False, True])
     def test_an_approval_withdrawn_while_the_reply_is_made(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, by_another: bool
     ) -> None:
+        """If another process answered the letter before the withdrawal, it was not refused."""
         folder, agreed = make_owner(tmp_path), terms()
         with opened(folder) as owner, opened(folder) as steward:
             approve(owner, agreed)
@@ -285,14 +291,17 @@ class TestDeciding:
 
             def draw(*arguments: object) -> object:
                 step = drawn(*arguments)  # type: ignore[arg-type]
+                if by_another:
+                    steward.mail.hear(letter)
                 steward.withdraw("run-1", by="Ada")
                 return step
 
             monkeypatch.setattr(owner.mail, "_draw_noise", draw)
-            with pytest.raises(IllegalMessage, match="cancelled"):
+            with nullcontext() if by_another else pytest.raises(IllegalMessage, match="cancelled"):
                 owner.mail.hear(letter)
-            assert rows_left(owner) == 0
-            assert not logged(owner.home, "sent")
+            assert rows_left(owner) == by_another * agreed.rows_per_owner
+            assert len(logged(owner.home, "sent")) == by_another
+            assert len(logged(owner.home, "refused")) == (not by_another)
 
     @pytest.mark.parametrize("revoked", [CURATOR, CONSUMER])
     def test_a_revoked_card_ends_a_run_under_way(self, tmp_path: Path, revoked: str) -> None:

@@ -96,23 +96,29 @@ class Peer:
 
 @dataclass(frozen=True, eq=False)
 class Heard:
-    """A letter that was opened."""
+    """A letter that was opened; ``message`` is None before it is read, and in a receipt."""
 
     peer: Peer
     letter: Letter
-    message: Message | None
+    data: bytes = field(repr=False)  # of the message
     enclosures: tuple[bytes, ...] = field(repr=False)
+    place: tuple[str, str]
+    message: Message | None = None
     newcomers: Mapping[str, Acceptance] = field(default_factory=dict)
-    place: tuple[str, str] = ("", "")
 
     @cached_property
     def content(self) -> bytes:
-        data = b"" if self.message is None else self.message.data
-        return hashlib.sha256(fields(data, *self.enclosures)).digest()
+        return hashlib.sha256(fields(self.data, *self.enclosures)).digest()
+
+    @property
+    def is_receipt(self) -> bool:
+        return not self.data
 
     @property
     def kind(self) -> str:
-        return RECEIPT if self.message is None else self.message.body.kind
+        if self.message is not None:
+            return self.message.body.kind
+        return RECEIPT if self.is_receipt else "letter"
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,10 +216,11 @@ class Mail:
         nothing; a refused one is refused again, whatever changed since. ``TryLater``: it cannot be heard yet. ``place``
         is the folder and the name of its file in the mailbox.
         """
+        # Errors up to the signature leave no row here: ``Sync`` notes the file, or tries again after ``TryLater``.
         letter = letter_in(data, most_bytes=LARGEST_LETTER)
         run = self._run_of(letter)
         peer = self._peer_of(run, letter)  # named by the terms, introduced, and not revoked
-        if self._was_answered(run, peer, letter):
+        if self._was_heard(run, peer, letter):
             return
         if letter.header.number > self._next_number(run, peer):
             raise TryLater(f"run {run.name}: an earlier letter of {peer.name} has not come yet")
@@ -221,11 +228,13 @@ class Mail:
             raise IllegalMessage(f"run {run.name}: too many letters of {peer.name} were refused")
         heard = self._opened(run, peer, letter, place)  # verifies the signature, once
         try:
-            if (message := heard.message) is None:
+            if heard.is_receipt:
                 self._hear_receipt(run, heard)
             else:
-                self.check_open(run)
-                self.handlers[run.role].check(run)
+                heard, message = self._read(run, heard)
+                which = "AND peer = ? AND way = 'in' AND content = ? AND number <> ?"
+                if self._select("1", run, which, peer.name, heard.content, letter.header.number):
+                    raise IllegalMessage(f"run {run.name}: {peer.name} repeats in a new letter what it wrote before")
                 self._advance(run, heard, lambda party: party.receive(message))
         except (TryLater, *TRANSIENT):
             raise
@@ -236,41 +245,45 @@ class Mail:
     def decide(self, run: Run, decision: Decision, act: Act | None = None) -> None:
         """Record a decision of this home as an input of its party, with the letters that follow from it.
 
-        ``act`` is for one that is not repeated: its run is never resumed.
+        An error is not recorded: the next sync decides again. ``act`` is for a decision that is never replayed, because
+        its run is not resumed.
         """
-        self.check_open(run)
         self._advance(run, decision, act or (lambda party: _decided(run, party, decision.kind, decision.peer)))
 
     def _advance(self, run: Run, source: Heard | Decision, act: Act) -> None:
         """Let the party of a run act on an input; one transaction records the input and all that follows from it."""
         heard = source if isinstance(source, Heard) else None
         while True:
-            version, party, sources = self._party(run, {} if heard is None else heard.newcomers)
+            self._check_may_answer(run)
+            version, party, resources = self._party(run, {} if heard is None else heard.newcomers)
             is_recorded = False
             try:
-                inputs = self._inputs_digest(run, source.content)
+                inputs = self._inputs_digest(run, version, source.content)
                 step = act(party)  # reads rows, without a lock
-                # Only draws with noise happen here: each is charged in one transaction and stored in another, before
-                # the block below. Keyed draws of owners are charged inside that block.
+                # Noise is charged in one transaction and stored in another, both before the block below. If a process
+                # ends between them, the draw is never repeated and the letter is refused. Owners draw no noise; their
+                # keyed draws are charged in the block.
                 step = self._draw_noise(run, step, inputs)
                 with self.home.deciding() as t:
-                    run = self.reload(run)  # withdrawn, expired or answered meanwhile?
-                    self.check_open(run)
-                    self.handlers[run.role].check(run)
-                    if heard is not None and self._was_answered(run, heard.peer, heard.letter):
+                    run = self.reload(run)
+                    if heard is not None and self._was_heard(run, heard.peer, heard.letter):
                         return
+                    self._check_may_answer(run)  # withdrawn or expired meanwhile?
                     if self.version(run) != version:
-                        # Another input came meanwhile: recompute; noise stored for other inputs is refused, not reused.
-                        continue
+                        continue  # another input came meanwhile: the step is computed anew
                     self._record(t, run, source, party, step, inputs, number=version + 1)
                 is_recorded = True
             finally:
                 if not is_recorded:
                     self._drop(run.digest)  # its step is not on record
-                    self._peers.clear()  # introductions of this block were undone
+                    self._peers.clear()  # nor are the parties that this letter introduced
             if run.digest in self._parties:  # a run that is over has none
-                self._parties[run.digest] = version + 1, party, sources
+                self._parties[run.digest] = version + 1, party, resources
             return
+
+    def _check_may_answer(self, run: Run) -> None:
+        self.check_open(run)
+        self.handlers[run.role].check(run)
 
     def _record(
         self,
@@ -286,11 +299,11 @@ class Mail:
         """Record input ``number`` of a run, charge what the party wants charged, and seal its replies."""
         handler = self.handlers[run.role]
         if number == 1:
-            handler.start(t, run)
+            handler.start(t, run)  # charges what the run costs as a whole
             run = self.reload(run)
         if isinstance(source, Decision):
-            values = {"kind": source.kind, "content": source.content, "input": number, "state": "heard"}
-            self._insert(t, run, source.peer, "own", "letter", **values)
+            own = {"kind": source.kind, "content": source.content, "input": number, "state": "heard"}
+            self._insert(t, run, source.peer, "own", "letter", **own)
         else:
             for name, accepted in source.newcomers.items():
                 self._insert(t, run, name, "in", "acceptance", data=accepted.to_bytes(), state="heard")
@@ -371,9 +384,9 @@ class Mail:
         charge = self.handlers[run.role].charge(run, wanted)
         return t.answer(charge, message, release, request=wanted.request(inputs=inputs))
 
-    def _inputs_digest(self, run: Run, new: bytes) -> bytes:
-        """A digest of all inputs in order; a draw that was stored for other inputs is refused, not reused."""
-        before = self._select("content", run, "AND input IS NOT NULL ORDER BY input")
+    def _inputs_digest(self, run: Run, version: int, new: bytes) -> bytes:
+        """A digest of all inputs in order; the ledger rejects a request whose draw was stored for other inputs."""
+        before = self._select("content", run, "AND input <= ? ORDER BY input", version)
         return hashlib.sha256(b"".join([b"likeset inputs 1", *(content for (content,) in before), new])).digest()
 
     # Terms: the second entry point.
@@ -582,7 +595,7 @@ class Mail:
             for row in self._letters(which, run.digest):  # again: another process may have changed them
                 # What was claimed before may be in the mailbox, so it is never said to be held back.
                 held_back = "withheld" if row.state == "ready" else "removed"
-                state = "claimed" if self.may_leave(run, row) else held_back
+                state = "claimed" if self._may_leave(run, row) else held_back
                 if state != row.state:
                     t.connection.execute("UPDATE letters SET state = ? WHERE id = ?", (state, row.id))
                     if state == "withheld":
@@ -590,7 +603,7 @@ class Mail:
                 claimed += [replace(row, state=state)] if state == "claimed" else []
         return claimed
 
-    def may_leave(self, run: Run, row: StoredLetter) -> bool:
+    def _may_leave(self, run: Run, row: StoredLetter) -> bool:
         """Whether the file of a row may be written now, for the first time or again."""
         if row.post != "letter" or row.kind == RECEIPT:
             return True
@@ -624,9 +637,10 @@ class Mail:
             with self.home.deciding() as t:
                 t.connection.executemany("UPDATE letters SET state = 'claimed' WHERE id = ? AND state = 'posted'", gone)
 
-    def mark(self, row: StoredLetter, state: str) -> None:
+    def unclaim(self, row: StoredLetter) -> None:
+        """Give up a claimed row that can no longer be written; it may be in the mailbox from an earlier attempt."""
         with self.home.deciding() as t:
-            t.connection.execute("UPDATE letters SET state = ? WHERE id = ?", (state, row.id))
+            t.connection.execute("UPDATE letters SET state = 'removed' WHERE id = ? AND state = 'claimed'", (row.id,))
 
     def in_state(self, state: str, *, mailbox: str | None = None) -> list[tuple[Run, StoredLetter]]:
         runs = {run.digest: run for run in self.runs(mailbox=mailbox)}
@@ -674,7 +688,7 @@ class Mail:
             raise IllegalMessage(f"run {run.name}: a receipt for another run or owner, or signed by another card")
         with self.home.deciding() as t:
             run = self.reload(run)
-            if self._was_answered(run, heard.peer, heard.letter):
+            if self._was_heard(run, heard.peer, heard.letter):
                 return
             sent = {row.letter: row for row in self.letters(run) if row.way == "out" and row.peer == heard.peer.name}
             rows = sum(sent[letter].rows for letter in receipt.letters if letter in sent)
@@ -801,7 +815,7 @@ class Mail:
             self._drop(run.digest)
             cached = None
         if cached is None:
-            party, sources = self.handlers[run.role].make(run, self.cards(run, newcomers))
+            party, sources = self.handlers[run.role].make(run, self._cards(run, newcomers))
             try:
                 self._replay(run, party)
             except BaseException:
@@ -833,13 +847,13 @@ class Mail:
         for row in rows:
             answers.setdefault(row.answers, []).append(row.content)
         for row in inputs:
-            replies = self._repeated(run, party, row).complete(stored_draw)
+            replies = self._replayed(run, party, row).complete(stored_draw)
             said = [hashlib.sha256(reply.data).digest() for reply in replies if self.peer(run, reply.receiver)]
             if said != answers.get(row.input, []):
                 words = "replaying the log produced different bytes; this run cannot be resumed"
                 raise IllegalMessage(f"run {run.name}: {words}")
 
-    def _repeated(self, run: Run, party: Party, row: StoredLetter) -> Step:
+    def _replayed(self, run: Run, party: Party, row: StoredLetter) -> Step:
         if row.way == "own":
             return _decided(run, party, row.kind, row.peer)
         data = self.data_of(row) or self.fetch(run, row.peer, row.folder, row.name)
@@ -849,10 +863,10 @@ class Mail:
         if peer is None:
             raise IllegalMessage(f"run {run.name}: {row.peer} is not known")
         letter = letter_in(data, most_bytes=LARGEST_LETTER)
-        heard = self._opened(run, peer, letter, (row.folder, row.name), again=True)
-        if heard.letter.digest != row.letter or heard.message is None:
+        if letter.digest != row.letter:
             raise IllegalMessage(f"run {run.name}: a letter of {row.peer} is not the one that was heard")
-        return party.receive(heard.message)
+        _, message = self._read(run, self._opened(run, peer, letter, (row.folder, row.name)))
+        return party.receive(message)
 
     # Who writes a letter, and what is in it.
 
@@ -896,7 +910,7 @@ class Mail:
         """The names of all parties that accepted and were introduced."""
         return frozenset(name for (name,) in self._select("peer", run, _INTRODUCED))
 
-    def cards(self, run: Run, newcomers: Mapping[str, Acceptance]) -> dict[str, Card]:
+    def _cards(self, run: Run, newcomers: Mapping[str, Acceptance]) -> dict[str, Card]:
         names = {run.terms.consumer, *self.introduced(run)} - {run.party}
         known = {name: peer.card for name in sorted(names) if (peer := self.peer(run, name)) is not None}
         return known | {name: accepted.card for name, accepted in newcomers.items()}
@@ -918,7 +932,7 @@ class Mail:
         )
         return found if holds else None
 
-    def _opened(self, run: Run, peer: Peer, letter: Letter, place: tuple[str, str], *, again: bool = False) -> Heard:
+    def _opened(self, run: Run, peer: Peer, letter: Letter, place: tuple[str, str]) -> Heard:
         key = self.home.run_key(run.digest)
         if key is None:
             if run.state in DECIDABLE:
@@ -927,26 +941,19 @@ class Mail:
         if len(letter.data) > self.most_bytes(run, peer.name):
             raise IllegalMessage(f"run {run.name}: a letter that is larger than {peer.name} may write")
         opened = open_letter(letter, writer=peer.card, reader=self.home.card, key=key)
-        message = None
-        if opened.message:
-            message = decode(opened.message, most_bytes=LARGEST_LETTER)
-            said = (message.run, message.terms, message.sender, message.receiver, message.round)
-            if said != (run.name, run.terms.digest, peer.name, run.party, letter.header.round):
-                raise IllegalMessage(f"run {run.name}: a message of {peer.name} is not the one that its letter names")
-        newcomers = self._newcomers(run, peer, message, opened.enclosures)
-        heard = Heard(peer, letter, message, opened.enclosures, newcomers, place)
-        if again:
-            return heard
-        which = "AND peer = ? AND way = 'in' AND content = ? AND number <> ?"
-        if self._select("1", run, which, peer.name, heard.content, letter.header.number):
-            raise IllegalMessage(f"run {run.name}: {peer.name} repeats in a new letter what it wrote before")
-        return heard
+        return Heard(peer, letter, opened.message, opened.enclosures, place)
 
-    def _newcomers(
-        self, run: Run, peer: Peer, message: Message | None, enclosures: Sequence[bytes]
-    ) -> dict[str, Acceptance]:
+    def _read(self, run: Run, heard: Heard) -> tuple[Heard, Message]:
+        """Read the message of a letter, and the acceptances that it encloses."""
+        peer, message = heard.peer, decode(heard.data, most_bytes=LARGEST_LETTER)
+        said = (message.run, message.terms, message.sender, message.receiver, message.round)
+        if said != (run.name, run.terms.digest, peer.name, run.party, heard.letter.header.round):
+            raise IllegalMessage(f"run {run.name}: a message of {peer.name} is not the one that its letter names")
+        return replace(heard, message=message, newcomers=self._newcomers(run, peer, heard.enclosures)), message
+
+    def _newcomers(self, run: Run, peer: Peer, enclosures: Sequence[bytes]) -> dict[str, Acceptance]:
         """The parties that a letter of the consumer introduces; nobody else may enclose anything but a receipt."""
-        if message is None or not enclosures:
+        if not enclosures:
             return {}
         if peer.name != run.terms.consumer:
             raise IllegalMessage(f"run {run.name}: a letter of {peer.name} with enclosures")
@@ -994,9 +1001,9 @@ class Mail:
         if data is None or peer is None or self.home.run_key(run.digest) is None:
             return None
         letter = letter_in(data, most_bytes=LARGEST_LETTER)
-        return self._opened(run, peer, letter, (row.folder, row.name), again=True).message
+        return self._read(run, self._opened(run, peer, letter, (row.folder, row.name)))[1]
 
-    def _was_answered(self, run: Run, peer: Peer, letter: Letter) -> bool:
+    def _was_heard(self, run: Run, peer: Peer, letter: Letter) -> bool:
         """Whether a letter was heard before; raises if it was refused, or if another letter had its number."""
         which = "AND peer = ? AND way = 'in' AND number = ?"
         for known, state in self._select("letter, state", run, which, peer.name, letter.header.number):

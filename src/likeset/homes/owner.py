@@ -515,7 +515,7 @@ class Owner(RoleHandler):
         return sum(row.rows for row in earlier)
 
     def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:
-        if not run.is_over and heard.message is not None:
+        if not run.is_over and not heard.is_receipt:
             if run.state != "answered":
                 self.mail.change(t, run, detail=reason_for_log(error)[:400])
             self.mail.write_document(t, run, acknowledging_party(run.terms), PARTICIPATION, b"abstains")

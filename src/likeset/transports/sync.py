@@ -387,7 +387,7 @@ class Sync:
     def _written(self, run: Run, row: StoredLetter) -> tuple[str, str] | None:
         card, document = self._card(run, row.peer), self.mail.data_of(row)
         if card is None or document is None:
-            self.mail.mark(row, "withheld")
+            self.mail.unclaim(row)
             return None
         pair = self._pair(card)
         data = pair.outgoing.wrap(Post(row.post, run.digest, document))
