@@ -1,10 +1,13 @@
-"""Runs between organisations over a real NVFlare network on this machine; says as JSON how each run ended."""
+"""Runs between organisations over a real NVFlare network on this machine; prints the time for each letter."""
 
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ from between_world import OWNERS, Market
 from home_world import CONSUMER, Clock
 from loopback import LoopbackNetwork
 
+from likeset.homes.home import DATABASE_FILE
 from likeset.ledger.budget import Limit
 from likeset.privacy.events import View
 from likeset.protocol.party import CURATOR
@@ -58,11 +62,23 @@ class CourierWorld(Market):
         self.consumer.start_run(invited, self.courier(CONSUMER))
         self.drop()
 
+    def letters(self) -> int:
+        """How many letters all homes wrote."""
+        count = 0
+        for name in (*OWNERS, CURATOR, CONSUMER):
+            with closing(sqlite3.connect(self.place / name / DATABASE_FILE)) as database:
+                query = "SELECT count(*) FROM letters WHERE way = 'out' AND post = 'letter'"
+                count += database.execute(query).fetchone()[0]
+        return count
+
     def ended(self, name: str, **job: Any) -> str:
         """How a run ends."""
         self.begin(name, **job)
+        began, before = time.monotonic(), self.letters()
         self.spawn(CONSUMER, "run", "watch", name, "--home", self.place / CONSUMER)
         self.processes.pop(CONSUMER).wait(_SECONDS)
+        seconds, letters = time.monotonic() - began, self.letters() - before
+        print(f"{name}: {letters} letters, {1000 * seconds / letters:.0f} ms each")  # noqa: T201
         ended = self.consumer.progress(self.consumer.run(name)).ended
         self.drop()
         return str(ended)

@@ -26,6 +26,7 @@ def outcome_of(driver: str, folder: Path) -> Any:
         timeout=1800,
         check=False,
     )
+    print(done.stdout)  # noqa: T201 - times, which -rP shows
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads((folder / "outcome.json").read_text())
 
