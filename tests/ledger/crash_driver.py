@@ -9,6 +9,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import platform
 import shutil
 import signal
 import sys
@@ -26,8 +27,10 @@ from likeset.ledger.ledger import Ledger
 from likeset.privacy.accounting import Filter
 from likeset.privacy.events import NoRelease, Relation, Release
 
-_TRACEME, _SYSCALL, _SETOPTIONS = 0, 24, 0x4200
+_TRACEME, _SYSCALL, _GETSYSCALLINFO, _SETOPTIONS = 0, 24, 0x420E, 0x4200
 _MARK_SYSCALLS, _KILL_WITH_TRACER = 0x1, 0x100000
+_SYNCS = {"x86_64": {74, 75}, "aarch64": {82, 83}}.get(platform.machine(), set())
+_WRITES = {"x86_64": {1, 18, 77}, "aarch64": {64, 68, 46}}.get(platform.machine(), set())
 _libc = ctypes.CDLL(None, use_errno=True)
 TABLES = {"letters": "CREATE TABLE letters (name TEXT PRIMARY KEY, data BLOB)"}
 ASKED: dict[str, tuple[Charge, bool]] = {  # and whether it is repeatable
@@ -230,10 +233,35 @@ def hammer(directory: Path, processes: int = 4) -> dict[str, Any]:
         }
 
 
+def calls(directory: Path) -> dict[str, Any]:
+    """The order of writes and syncs while a charge is made."""
+    world = World(directory)
+    open_ledgers: list[Ledger] = []
+    with opened(Ledger(world.ledger)) as ledger:
+        reserve(ledger, TARGET, gaussian(), request=Request("run", 0, "mean"))
+
+    def prepare() -> None:
+        open_ledgers.append(Ledger(world.ledger))
+        reserve(open_ledgers[0], TARGET, gaussian(), request=Request("run", 1, "mean"))
+
+    def life() -> None:
+        reserve(open_ledgers[0], TARGET, gaussian(), request=Request("run", 2, "mean"))
+
+    child = traced(life, prepare)
+    order = []
+    while step(child):
+        info = (ctypes.c_uint64 * 11)()
+        _libc.ptrace(_GETSYSCALLINFO, child, ctypes.c_void_p(ctypes.sizeof(info)), info)
+        entering, number = info[0] & 0xFF == 1, info[3]
+        if entering and number in _SYNCS | _WRITES:
+            order.append("sync" if number in _SYNCS else "write")
+    return {"order": order}
+
+
 if __name__ == "__main__":
     # Pricing imports its library late; a fork should not have to.
     Filter.empty(relation=Relation.REPLACE_ONE, delta=1e-5).add(gaussian()).add(gaussian()).epsilon  # noqa: B018
-    scenario = {function.__name__: function for function in (every_step, hammer)}
+    scenario = {function.__name__: function for function in (every_step, hammer, calls)}
     started = time.monotonic()
     try:
         report = scenario[sys.argv[1]](Path(sys.argv[2]), *map(int, sys.argv[3:]))

@@ -44,6 +44,12 @@ def test_a_death_at_any_moment_of_a_release_loses_budget_and_never_privacy(memor
     assert stride > 1 or report["sent_at_death"][:3] == [3, 4, 5]
 
 
+def test_a_charge_is_synced_after_its_last_write_and_before_it_returns(tmp_path: Path) -> None:
+    order = driven("calls", tmp_path)["order"]
+    assert "write" in order
+    assert order[-1] == "sync"
+
+
 def test_processes_together_never_spend_more_than_the_limit(memory: Path) -> None:
     """Epsilon 1 pays for 24 releases and no 25th (the filter's own count); 150 rows pay for 21 lots of 7."""
     report = driven("hammer", memory)

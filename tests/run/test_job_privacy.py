@@ -175,6 +175,21 @@ def test_files_that_changed_places_are_not_those_that_the_run_began_with(world: 
         run(job, resume=True)
 
 
+def test_another_version_does_not_resume_a_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terms would be others, and owners that answered would seem to abstain."""
+    job, answered = world.job(offers="uniform"), iter(range(2))
+
+    def stop_later(*_: object) -> None:
+        if next(answered, None) is None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(job, progress=stop_later)
+    monkeypatch.setattr("likeset.run.job.version", lambda _: "0.0.1")
+    with pytest.raises(DifferentRequest):
+        run(job, resume=True)
+
+
 # Budgets
 
 

@@ -224,7 +224,7 @@ class DataSet:
             misfits.append(f"in the terms {error.argument} {error.reason}")
         # Otherwise a consumer could fix the unit of this owner's account to one that no honest run has.
         mine = PrivacyUnit(schema.rows_per_unit, schema.id_column or "")
-        if terms.id_column != mine.column or terms.rows_per_unit < schema.rows_per_unit:
+        if str(terms.unit) != str(mine) or terms.rows_per_unit < schema.rows_per_unit:
             rows = f"with up to {terms.rows_per_unit} rows, the schema one {mine} with up to {schema.rows_per_unit}"
             misfits.append(f"the terms protect one {terms.unit} {rows}")
         return misfits

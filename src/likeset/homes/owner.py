@@ -335,7 +335,7 @@ class Owner(RoleHandler):
 
     def admit(self, terms: Terms, *, by_steward: bool) -> None:
         name = f"run {terms.run}, terms {terms.digest}"
-        if self.mail.runs(name=terms.run, role="owner"):
+        if self.mail.runs(name=terms.run):
             raise IllegalMessage(f"{name}: a run of this name is known here under other terms; it needs another name")
         if not by_steward and (against := plainly_against(self.policy, terms, self.now())):
             raise IllegalMessage(f"{name}: {'; '.join(against)}")

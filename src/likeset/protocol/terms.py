@@ -777,14 +777,14 @@ class Terms(PlannedTerms):
         gamma: float,
         seed: int,
         largest: float,
-        split_gamma: float | None = None,
+        split_gamma: float = math.nan,
         **more: Any,
     ) -> Self:
         """The terms that were planned, with what was drawn for them: ``split_gamma`` only where the curator is split.
 
         ``more`` is ``expires``, and where parties have cards ``answer_by``, ``run_id`` and ``cards``.
         """
-        split = None if planned.split is None or split_gamma is None else planned.split.drawn(gamma=split_gamma)
+        split = None if planned.split is None else planned.split.drawn(gamma=split_gamma)
         kept: dict[str, Any] = {declared.name: getattr(planned, declared.name) for declared in fields(PlannedTerms)}
         kernel = planned.kernel.drawn(gamma=gamma, seed=seed, largest=largest)
         return cls(**{**kept, "expires": "", **more, "kernel": kernel, "split": split})

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
@@ -310,7 +311,7 @@ def open_owners(
             raise faults[0]  # later the owner of the row would have to abstain, and all else is paid
         content = [f"{whose}: {digest}" for digest, whose in fingerprints.items()]  # each file in its own place
         content += [f"{kind}: {digest}" for kind, digest in inputs.fingerprints.items()]
-        digest = hashlib.sha256("\n".join([schema.digest, *content]).encode()).digest()
+        digest = hashlib.sha256("\n".join([version("likeset"), schema.digest, *content]).encode()).digest()
         yield OwnersFiles(scans, digest, shown, row_counts, tuple(warnings))
 
 
@@ -322,7 +323,7 @@ class RunSecrets:
         """The stored secrets of this run; stores these if it starts now.
 
         They lie in the ledger, which is private and purged by run, and cost nothing. A run that goes on with
-        other data than it began with is refused: it would get answers that were made for those.
+        other data, or another version, than it began with is refused: it would get answers that were made for those.
         """
         request = Request(run, 0, SECRETS, content=content)
         root = self.root.to_bytes(_BYTES, "big")

@@ -346,15 +346,15 @@ class Plan:
             told = size_event(self.terms.relation)
             kept = kept.load_or_store(ledger, about_target, run=self.terms.run, content=content, told=told)
         gamma = self._release_gamma(ledger, draws.noises[0])
-        width = None if self.terms.split is None else split_width(self.settings, self.inputs, gamma)
-        if self.terms.split is not None and "cards" not in between:
-            between |= kept.named_parties(self.terms)
+        if self.terms.split is not None:
+            between["split_gamma"] = split_width(self.settings, self.inputs, gamma)
+            if "cards" not in between:
+                between |= kept.named_parties(self.terms)
         terms = Terms.settled(
             self.terms,
             gamma=gamma,
             seed=kept.feature_seed if draws.public_seed is None else draws.public_seed,
             largest=_largest_entry(self.inputs),
-            split_gamma=width,
             **between,
         )
         return terms, replace(draws, secrets=kept)
