@@ -69,6 +69,8 @@ def test_terms_for_another_unit_of_privacy_than_earlier_runs_are_refused_with_bo
         assert "earlier runs protected one id in column 'patient', and the terms protect one row" in reason
         (reason,) = owner.judge(terms(**RELEASED, id_column="patient")).reasons
         assert "the terms protect one id in column 'patient'" in reason
+        reason = "; ".join(owner.judge(terms(**RELEASED, rows_per_unit=2)).reasons)
+        assert "the terms protect one group of 2 rows" in reason
         (reason,) = owner.judge(terms(columns=(*terms().columns, "more"))).reasons[:1]
         assert "the terms name other columns" in reason
 
