@@ -74,7 +74,7 @@ def _written_out(text: str) -> str:
     return "".join(letters)
 
 
-def near_miss(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+def near_miss(word: str, known: Iterable[str], *, cutoff: float = 0.7) -> str:
     """``; did you mean bounds?`` if a known word is near, else an empty text."""
     names = list(known)
     folded = {name.casefold(): name for name in names}

@@ -67,9 +67,9 @@ def test_verify_holds_and_prints_the_head(path: Path) -> None:
 
 def test_purge_removes_messages_and_keeps_charges(path: Path) -> None:
     before = document("show", path)["accounts"]
-    assert document("purge", path, "--run", "first", "--before", "2000-01-01") == {"removed": 0}
-    assert document("purge", path, "--run", "first") == {"removed": 2}
-    assert run("purge", path, "--before", "2100-01-01").stdout.split() == ["removed", "0"]
+    assert document("purge", path, "--run", "first", "--before", "2000-01-01") == {"messages_removed": 0}
+    assert document("purge", path, "--run", "first") == {"messages_removed": 2}
+    assert run("purge", path, "--before", "2100-01-01").stdout.split() == ["messages", "removed", "0"]
     assert document("show", path)["accounts"] == before
 
 

@@ -323,7 +323,7 @@ def test_a_column_of_another_type_is_refused(column: str, kind: pa.DataType) -> 
 def test_a_missing_or_double_column_is_named() -> None:
     table = typed()
     names = ["Age" if name == "age" else name for name in table.column_names]
-    with pytest.raises(BadTable, match=r"column 'age': is missing; did you mean Age\?"):
+    with pytest.raises(BadTable, match=r"column 'age': is missing, but the schema declares it; did you mean Age\?"):
         mapped(table.rename_columns(names))
     doubled = table.append_column("age", table["age"])
     with pytest.raises(BadTable, match="column 'age': is there more than once"):

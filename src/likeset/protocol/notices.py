@@ -79,7 +79,7 @@ def uniform_offers(target_rows: int, epsilon: float, rows_per_unit: int) -> Noti
     return Notice(
         "uniform-offers",
         f"offers are uniform: with {target_rows:,} target rows{of_ids} and epsilon = {epsilon:g} a release would be "
-        "mostly noise, so none is made and nothing of the budget is spent",
+        "mostly noise, so none is made and no budget is spent; a larger epsilon or target makes one possible",
     )
 
 
@@ -148,8 +148,8 @@ def bounds_from_data(columns: Sequence[str]) -> Notice:
 def columns_hardly_count(columns: Sequence[str]) -> Notice:
     return Notice(
         "columns-hardly-count",
-        f"in the target, {', '.join(map(repr, columns))} hardly count: values use less than 2% of the declared bounds; "
-        "declare narrower ones, or leave these columns out",
+        f"values in the target use less than 2% of the declared bounds: {', '.join(map(repr, columns))}; declare "
+        "narrower bounds, or leave such columns out",
         details={"columns": tuple(columns)},
     )
 

@@ -301,10 +301,12 @@ class Plan:
         if self.settings.allow_fewer:
             return
         each, size = self.terms.rows_per_owner, self.terms.size
-        offered = sum(min(count, each) for count in owners_rows)
+        held = list(owners_rows)
+        offered = sum(min(count, each) for count in held)
         if size > offered:
             reason = f"is more than the {offered:,} rows that all owners can offer, each {each:,} at most"
-            raise InvalidArgument("size", size, f"{reason}; raise offer_factor, ask for fewer, or {_ALLOW_FEWER}")
+            remedy = "raise offer_factor, ask for fewer" if offered < sum(held) else "ask for fewer"
+            raise InvalidArgument("size", size, f"{reason}; {remedy}, or {_ALLOW_FEWER}")
 
     @property
     def _target_limit(self) -> Limit:

@@ -331,7 +331,9 @@ class Schema:
             return plain_array(block.column(places[0]))
         if places:
             raise BadTable(table, "is there more than once; rename all but one", column=name)
-        raise BadTable(table, f"is missing{near_miss(name, block.schema.names)}", column=name)
+        raise BadTable(
+            table, f"is missing, but the schema declares it{near_miss(name, block.schema.names)}", column=name
+        )
 
     def transformer(self) -> "FunctionTransformer":
         """The same map as a scikit-learn transformer, for pipelines: of pandas or polars frames, or Arrow tables."""

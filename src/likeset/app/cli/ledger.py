@@ -142,7 +142,7 @@ def purge(
         raise InvalidArgument("PATH", str(path), "there is no such ledger")
     with Ledger(path) as opened:
         removed = opened.purge(run=run, before=None if before is None else before.replace(tzinfo=UTC))
-    emit({"removed": removed})
+    emit({"messages_removed": removed})
 
 
 def _show_accounts(accounts: tuple[Account, ...]) -> None:

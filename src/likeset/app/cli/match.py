@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import os
 import shutil
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -354,6 +355,8 @@ def evaluate(
         reason = "give a labelled file of your target's kind: without one nobody can say how good a model is there"
         raise InvalidArgument("--test", "missing", reason)
     files = owner_files(owner or [])
+    if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
+        raise InvalidArgument("DIR", folder, "cannot be written to: the evaluation is stored there")
     with Waiting() as waiting:
         found = evaluation.evaluate_job(folder, test, schema_file=schema, owners=files, progress=waiting.step)
     document = evaluation.write_evaluation(folder, found)

@@ -204,7 +204,7 @@ def _show_inspection(name: str, inspection: "profile.Inspection") -> None:
             "column": column.name,
             "kind": column.kind,
             **{str(trouble): count for trouble, count in column.counts.items() if count},
-            "first at": "; ".join(", ".join(column.first[trouble]) for trouble in column.complaints),
+            "first at": "; ".join(place for trouble in column.complaints for place in column.first[trouble]),
         }
         for column in inspection.columns
         if any(column.counts.values())
