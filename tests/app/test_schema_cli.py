@@ -49,14 +49,6 @@ def test_show_tells_units_features_label_and_digest(schema: Path) -> None:
     assert found["from_data"] == ["site"]
 
 
-def test_check_takes_the_schema_by_its_option_or_first(schema: Path, tmp_path: Path) -> None:
-    rows = file(tmp_path, GOOD)
-    assert document("check", schema, rows) == document("check", "--schema", schema, rows)
-    assert "--schema" in mistake("check", rows)
-    assert "name one of them" in mistake("check", schema, rows, "--schema", schema)
-    assert "name the files to check" in mistake("check", schema)
-
-
 def test_check_names_an_undeclared_id_column_that_repeats(schema: Path, tmp_path: Path) -> None:
     text = "patient_id,age,site,ill\n" + "".join(f"P{row // 3:04d},{30 + row},north,1\n" for row in range(60))
     rows, single = file(tmp_path, text), file(tmp_path, GOOD, "single.csv")

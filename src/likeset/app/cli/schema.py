@@ -9,7 +9,7 @@ import typer
 from likeset import documents
 from likeset.app.lazy import lazy_imports
 from likeset.display import emit, literal, show_document, show_next, show_notes, show_text, stdout
-from likeset.errors import BadDocument, BadTable, InvalidArgument
+from likeset.errors import BadDocument, BadTable
 from likeset.text import without_secrets
 
 with lazy_imports():
@@ -20,7 +20,6 @@ schema = typer.Typer(name="schema", no_args_is_help=True, rich_markup_mode="mark
 
 _WIDE = 100  # numeric columns
 _MANY_CLASSES = 100  # more whole numbers than that are more often measurements
-_SCHEMA_ENDINGS = (".yaml", ".yml")
 
 Files = Annotated[
     list[str], typer.Argument(metavar="FILE...", help="CSV, Parquet, Arrow or another source.", show_default=False)
@@ -107,9 +106,7 @@ def show(path: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema
 def check(
     files: Files,
     *,
-    path: Annotated[
-        Path | None, typer.Option("--schema", help="The schema file; or name it first.", show_default=False)
-    ] = None,
+    path: Annotated[Path, typer.Option("--schema", help="The schema file.", show_default=False)],
 ) -> None:
     """Check files against a schema, column by column. Exit code 1 if some rows cannot be used.
 
@@ -118,12 +115,7 @@ def check(
 
     Example: `likeset schema check --schema schema.yaml hospital-a.csv hospital-b.parquet`
     """
-    first = Path(files[0]) if Path(files[0]).suffix in _SCHEMA_ENDINGS else None
-    schema_path = _one_schema(first, path)
-    loaded = schemas.Schema.load(schema_path)
-    files = files if first is None else files[1:]
-    if not files:
-        raise InvalidArgument("FILES", "missing", "name the files to check")
+    loaded = schemas.Schema.load(path)
     inspections, unlabelled, repeated = _inspected(files, loaded)
     ok = all(inspection.ok for inspection in inspections.values())
     document = {
@@ -152,7 +144,7 @@ def check(
         stdout.print("[bold green]fits[/]" if ok else "[bold red]does not fit[/]")
 
     target = unlabelled[0] if len(unlabelled) == 1 else "FILE"
-    options = ("--schema", str(schema_path), "--target", target, "--owner", "NAME=FILE", "--size", "ROWS")
+    options = ("--schema", str(path), "--target", target, "--owner", "NAME=FILE", "--size", "ROWS")
     emit(document, view=view, next_step=("likeset", "plan", *options) if ok else (), ok=ok)
 
 
@@ -187,15 +179,6 @@ def _check_columns(source: "sources.Source", needed: Sequence[str], schema: "sch
     if missing:
         listed = ", ".join(map(repr, missing))
         raise BadTable(source.name, f"has no columns {listed}; add them, or take them out of the schema")
-
-
-def _one_schema(first: Path | None, named: Path | None) -> Path:
-    if first is not None and named is not None:
-        raise InvalidArgument("--schema", named, f"is given beside {first}; name one of them")
-    path = first if named is None else named
-    if path is None:
-        raise InvalidArgument("--schema", "missing", "give the schema file")
-    return path
 
 
 def _show_inspection(name: str, inspection: "profile.Inspection") -> None:
