@@ -752,12 +752,10 @@ def rehearse(owner: Owner, terms: Terms, *, data: str = "") -> Rehearsal:
             row_count=opened.row_count,
             withheld=opened.withheld,
             too_long=opened.too_long,
-            left=run is not None and _has_left(owner, run, opened.fingerprint),
+            left=run is not None
+            and opened.fingerprint == owner.fingerprint_of(run.name)
+            and rows_left(out_rows(owner, run)) > 0,
         )
-
-
-def _has_left(owner: Owner, run: Run, fingerprint: str) -> bool:
-    return fingerprint == owner.fingerprint_of(run.name) and rows_left(out_rows(owner, run)) > 0
 
 
 def _release(owner: Owner, run: Run | None, terms: Terms) -> tuple[Basis, NDArray[np.float64], Terms]:

@@ -531,13 +531,12 @@ class Ledger:
             )
         return removed
 
-    def verify(self, *, head: Head | str | None = None) -> Verification:
+    def verify(self, *, head: Head | None = None) -> Verification:
         """Check every entry, link, sum and stored message; with a head kept elsewhere, also that the log contains it.
 
         Only a head that was kept elsewhere shows that an old copy was put back, or that everything from some entry on
         was written anew. A message may be missing only if a purge of it is on record.
         """
-        expected = Head.parse(head) if isinstance(head, str) else head
         seen: dict[int, bytes] = {START.number: START.hash}
         problems: list[Problem] = []
         state = LedgerState(checking=True)
@@ -549,8 +548,8 @@ class Ledger:
                 problems += wrong or _message_problems(connection, state)
         except LedgerUnreadable as error:
             problems.append(Problem(0, str(error)))
-        if expected is not None and seen.get(expected.number) != expected.hash:
-            gone = f"entry {expected.number} of the head is gone: cut off, rolled back or written anew"
+        if head is not None and seen.get(head.number) != head.hash:
+            gone = f"entry {head.number} of the head is gone: cut off, rolled back or written anew"
             problems.append(Problem(0, gone))
         if len(seen) == 1:
             problems.append(Problem(0, "the entry that opens the ledger is missing"))

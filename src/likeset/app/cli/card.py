@@ -106,7 +106,7 @@ def pin(
         if own.pins.check_pin(shown, wanted) is None and fingerprint is None:
             fingerprint = _compared(shown)
         pinned = own.pins.pin(shown, wanted, fingerprint=fingerprint, by=by or login())
-    _emit_pin(pinned, home)
+    emit({"home": str(home), **_pin_document(pinned)})
 
 
 @card.command(name="list")
@@ -173,7 +173,3 @@ def _document(shown: "cards.Card") -> dict[str, Any]:
 def _pin_document(pin: "cards.Pin") -> dict[str, Any]:
     state = {"role": pin.role, "state": pin.state, "at": pin.at, "reason": pin.reason, "belongs_to": pin.belongs_to}
     return {**_document(pin.card), **state}
-
-
-def _emit_pin(pin: "cards.Pin", home: Path) -> None:
-    emit({"home": str(home), **_pin_document(pin)})

@@ -112,7 +112,7 @@ def verify(
     Example: `likeset ledger verify ledger.sqlite --head "$(cat /mnt/elsewhere/head)"`
     """
     with Ledger(path, read_only=True) as opened:
-        verification = opened.verify(head=head)
+        verification = opened.verify(head=None if head is None else Head.parse(head))
     emit_verification(verification.ok, verification.head, verification.problems)
 
 
