@@ -124,10 +124,10 @@ def or_bound(known: float | None, most: float | None, form: Callable[[Any], str]
     return f"at most {form(most)}" if known is None and most is not None else form(known)
 
 
-def enumeration(names: Sequence[str], most: int = 6) -> str:
-    """``a, b and c``; beyond ``most`` names, how many more."""
-    if len(names) > most:
-        return f"{', '.join(names[:most])} and {len(names) - most} more"
+def enumeration(names: Sequence[str]) -> str:
+    """``a, b and c``; beyond six names, how many more."""
+    if len(names) > 6:
+        return f"{', '.join(names[:6])} and {len(names) - 6} more"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
 
 

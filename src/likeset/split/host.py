@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -199,16 +199,16 @@ that is given back to the system after each operation comes back as pages to be 
 
 
 class WorkerProcess:
-    """A running worker; what the engine prints goes to the log, or nowhere."""
+    """A running worker; what the engine prints goes nowhere."""
 
-    def __init__(self, python: Path, *, log: IO[bytes] | None = None) -> None:
+    def __init__(self, python: Path) -> None:
         self._python = python
         # Nothing of our environment: several variables make jax or the engine write down what they compute.
         self._process = subprocess.Popen(  # noqa: S603 - our own file, in the environment that the lock file made
             [str(python), "-I", str(ENGINE_FOLDER / "start.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=log or subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             env=dict(_VARIABLES),
         )
         assert self._process.stdin is not None  # noqa: S101 - both are pipes
@@ -310,20 +310,12 @@ class Meeting(Protocol):
 class SplitParty:
     """A compute party of one run; it has the same inputs after a restart."""
 
-    def __init__(
-        self,
-        inputs: ComputeInputs,
-        *,
-        opening: OpeningFile,
-        python: Path,
-        meeting: Meeting,
-        log: IO[bytes] | None = None,
-    ) -> None:
+    def __init__(self, inputs: ComputeInputs, *, opening: OpeningFile, python: Path, meeting: Meeting) -> None:
         if inputs.program != program_digest():
             reason = "is not the digest of the program here: the terms name another version of likeset"
             raise InvalidArgument("program", inputs.program, reason)
         self._settings, self._inputs = _program_settings(inputs), inputs
-        self._opening, self._python, self._meeting, self._log = opening, python, meeting, log
+        self._opening, self._python, self._meeting = opening, python, meeting
         self._opened: OpenedSlots | None = None
         self.worker: WorkerProcess | None = None
 
@@ -358,7 +350,7 @@ class SplitParty:
 
     def _attempt(self, progress: Progress, patience: float) -> tuple[str, str]:
         self._opening.share()  # a record without a share: nothing is computed
-        self.worker = WorkerProcess(self._python, log=self._log)
+        self.worker = WorkerProcess(self._python)
         try:
             self.worker.hello()
             attempt = self._meeting.join(patience, self.worker)
@@ -458,14 +450,12 @@ class LocalMeeting:
             return self._ended
 
 
-def compute_here(
-    inputs: Mapping[ComputeRole, ComputeInputs], *, python: Path | None = None, progress: Progress | None = None
-) -> OpenedSlots:
+def compute_here(inputs: Mapping[ComputeRole, ComputeInputs], *, progress: Progress | None = None) -> OpenedSlots:
     """Compute with a worker for each party, all on this machine; returns what is opened to the consumer."""
-    interpreter, meeting = python or split_python(), LocalMeeting()
+    python, meeting = split_python(), LocalMeeting()
     with tempfile.TemporaryDirectory(prefix="likeset-split-") as folder, contextlib.closing(meeting):
         parties = [
-            SplitParty(each, opening=OpeningFile(Path(folder) / str(each.rank)), python=interpreter, meeting=meeting)
+            SplitParty(each, opening=OpeningFile(Path(folder) / str(each.rank)), python=python, meeting=meeting)
             for each in inputs.values()
         ]
         with ThreadPoolExecutor(PARTIES) as threads:

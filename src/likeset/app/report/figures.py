@@ -216,24 +216,24 @@ def _draw_values(figure: Figure, marginal: Mapping[str, Any]) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * float(value):.0f}%"))
 
 
-def draw_images(images: Mapping[str, Any], *, shown: int = 20) -> Image:
+def draw_images(images: Mapping[str, Any]) -> Image:
     """Rows that are square images: some of the target above, some of the summary below."""
     with _drawing():
         figure = Figure(figsize=(_WIDTH, 2.75))
         for index, (name, colour) in enumerate((("target", TARGET), ("summary", SUMMARY))):
             axes = figure.add_axes((0.01, 0.51 - 0.5 * index, 0.98, 0.41))
-            strip = _strip(np.asarray(images[name], dtype=float), images["side"], shown)
+            strip = _strip(np.asarray(images[name], dtype=float), images["side"])
             axes.imshow(strip, cmap="gray_r", interpolation="none", aspect="auto")
             axes.set_axis_off()
             axes.set_title(name, loc="left", fontsize=10, color=colour, fontweight="bold", pad=3)
         return _image(figure, "Rows of the target and of the summary as images.")
 
 
-def _strip(images: Any, side: int, shown: int) -> Any:
-    """Images at even steps, in two lines of one array."""
-    chosen = images[np.linspace(0, len(images) - 1, min(shown, len(images))).round().astype(int)]
+def _strip(images: Any, side: int) -> Any:
+    """Up to 20 images at even steps, in two lines of one array."""
+    chosen = images[np.linspace(0, len(images) - 1, min(20, len(images))).round().astype(int)]
     across = math.ceil(len(chosen) / 2)
-    sheet = np.zeros((2 * (side + 1), (shown + 1) // 2 * (side + 1)))
+    sheet = np.zeros((2 * (side + 1), 10 * (side + 1)))
     for index, image in enumerate(chosen):
         top, left = index // across * (side + 1), index % across * (side + 1)
         sheet[top : top + side, left : left + side] = image.reshape(side, side)
