@@ -1,7 +1,6 @@
 """Attacks on joining: whoever carries files or keeps the mailbox gets no card pinned; what an inviter can do."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -302,11 +301,3 @@ def test_a_home_of_another_name_or_role_does_not_join(market: Market) -> None:
         market.home_of(invitation, "other")
     with pytest.raises(InvalidArgument, match="has no role owner"):
         market.home_of(invitation, "hub")
-
-
-def test_a_full_disk_is_told_before_a_home_is_made(market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
-    invitation = market.invite()
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1, 1, 1000))
-    with pytest.raises(InvalidArgument, match="make room"):
-        market.home_of(invitation)
-    assert not (market.place / "st-mary").exists()

@@ -9,7 +9,6 @@ import hashlib
 import json
 import re
 import secrets
-import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -52,7 +51,6 @@ _FOLDER = "invitations"
 _MOST_BYTES = 1 << 20
 _REPLY_STEP = 4096
 _MOST_REPLIES = 32  # files that one check reads in the folder of an invitation
-_LEAST_DISK = 1 << 30
 _SLOW_CLOCK = timedelta(hours=1)
 _WORDS, _WORDS_INTRODUCED, _BITS = 8, 12, 11
 _KEY_BYTES = 17
@@ -414,9 +412,6 @@ def opened_home(invitation: Invitation, folder: Path, *, listen: str = "", reach
     """The home that joins: a new one, or one that is there and has this name and role."""
     proposal = invitation.proposal
     if not folder.exists() or not any(folder.iterdir()):
-        free = shutil.disk_usage(next(parent for parent in folder.absolute().parents if parent.exists())).free
-        if free < _LEAST_DISK:
-            raise InvalidArgument("HOME", folder, f"{free / 1e9:.1f} GB are free there; make room, 1 GB at least")
         return make_home(folder, name=proposal.name, roles=(proposal.role,), listen=listen, reach_at=reach_at, by=by)
     home = Home(folder)
     home.check_role(proposal.role)
