@@ -61,7 +61,6 @@ def test_what_cannot_be_evaluated_is_said(world: World, tmp_path: Path, capsys: 
         (world.folder / "schema.yaml").read_text(encoding="utf-8").replace("100]", "120]"), encoding="utf-8"
     )
     for changed, words in (
-        ({"test": None}, "a labelled file of your target's kind"),
         ({"schema": other}, "is not the schema of this job"),
         ({"test": tmp_path / "gap.csv"}, "has no label; leave such rows out"),
         ({"test": tmp_path / "none.csv"}, "column 'ill': is missing: models learn it"),

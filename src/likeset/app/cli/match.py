@@ -332,8 +332,8 @@ def evaluate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output directory of a finished job.")],
     *,
     test: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Labelled rows of your target's kind that no selection used.")
-    ] = None,
+        str, typer.Option(metavar="FILE", help="Labelled rows of your target's kind that no selection used.")
+    ],
     schema: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="The schema of the job.  \\[default: the one that its job.yaml names]"),
@@ -351,9 +351,6 @@ def evaluate(
 
     Example: `likeset evaluate matched --test test.csv`
     """
-    if test is None:
-        reason = "give a labelled file of your target's kind: without one nobody can say how good a model is there"
-        raise InvalidArgument("--test", "missing", reason)
     files = owner_files(owner or [])
     if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
         raise InvalidArgument("DIR", folder, "cannot be written to: the evaluation is stored there")

@@ -106,7 +106,7 @@ def show(path: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema
 def check(
     files: Files,
     *,
-    path: Annotated[Path, typer.Option("--schema", help="The schema file.", show_default=False)],
+    path: Annotated[Path, typer.Option("--schema", help="The schema file.")],
 ) -> None:
     """Check files against a schema, column by column. Exit code 1 if some rows cannot be used.
 
