@@ -98,10 +98,7 @@ class _Delivery:
     def send(self, messages: Sequence[Message]) -> None:
         self.messages += len(messages)
         self.bytes_sent += sum(len(message.data) for message in messages)
-        for message in messages:
-            arrived = decode(message.data)
-            arrived.__dict__["data"] = message.data
-            self.queue.append(arrived)
+        self.queue += [decode(message.data) for message in messages]
 
     def give_up(self, owner: str, why: LikesetError) -> None:
         self.failures.setdefault(owner, str(why))  # what follows from the first failure explains less
