@@ -303,7 +303,7 @@ OTHER = """
 import sys
 from likeset.ledger.ledger import Ledger
 with Ledger(sys.argv[1]) as ledger:
-    ledger.append("posted", "theirs", {})
+    ledger.append("sent", "theirs", {})
 """
 
 
@@ -313,10 +313,10 @@ def test_another_process_that_closes_last_does_not_take_the_log_away_under_one_t
     """Whoever closes a file drops all locks of its process on it, unless SQLite does; the last one removes the log."""
     path = tmp_path / "ledger.sqlite"
     with Ledger(path) as first:
-        first.append("posted", "mine", {})
+        first.append("sent", "mine", {})
         Ledger(path).close()
         subprocess.run([sys.executable, "-c", OTHER, str(path)], check=True, timeout=300)  # noqa: S603 (our own)
         assert path.with_name("ledger.sqlite-wal").exists()
-        first.append("posted", "mine again", {})
+        first.append("sent", "mine again", {})
     with Ledger(path) as last:
         assert [entry.key for entry in last.entries()[1:]] == ["mine", "theirs", "mine again"]
