@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from likeset.errors import InvalidArgument, LedgerUnavailable
-from likeset.files import keep_private, make_home_folder, make_private_folder, read_secret, write_secret
-
-SECRET = (1 << 200) + 3
+from likeset.errors import InvalidArgument
+from likeset.files import keep_private, make_home_folder, make_private_folder
 
 
 def _mode(path: Path) -> int:
@@ -26,37 +24,6 @@ def test_a_home_is_new_or_empty_and_for_nobody_else(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InvalidArgument, match="cannot be used as a directory"):
         make_home_folder(tmp_path / "file")
-
-
-def test_a_secret_comes_back_and_is_never_written_over(tmp_path: Path) -> None:
-    path = tmp_path / "key"
-    before = os.umask(0)
-    try:
-        write_secret(path, SECRET)
-    finally:
-        os.umask(before)
-    assert _mode(path) == 0o600
-    assert read_secret(path) == SECRET
-    with pytest.raises(FileExistsError):
-        write_secret(path, 1)
-
-
-@pytest.mark.parametrize("text", ["", "xyz", "ab", f"{SECRET:064x}0", "AB" * 32, "é"])
-def test_a_damaged_secret_is_not_taken_for_another(tmp_path: Path, text: str) -> None:
-    write_secret(tmp_path / "key", SECRET)
-    (tmp_path / "key").write_text(text, encoding="utf-8")
-    with pytest.raises(LedgerUnavailable, match="restore it from a copy"):
-        read_secret(tmp_path / "key")
-    with pytest.raises(LedgerUnavailable, match="cannot be read"):
-        read_secret(tmp_path / "other")
-
-
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o610])
-def test_a_secret_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
-    write_secret(tmp_path / "key", SECRET)
-    (tmp_path / "key").chmod(mode)
-    with pytest.raises(LedgerUnavailable, match="chmod 600"):
-        read_secret(tmp_path / "key")
 
 
 def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
@@ -97,5 +64,3 @@ def test_a_file_is_kept_under_its_name_when_it_is_said_to_be(tmp_path: Path, mon
     assert {(tmp_path.name, ("run",)), ("run", ("checkpoints",))} <= set(seen)
     keep_private(tmp_path / "run" / "checkpoints" / "note", lambda path: path.write_bytes(b"1"))
     assert seen[-1:] == [("checkpoints", ("note",))]
-    write_secret(tmp_path / "run" / "key", SECRET)
-    assert seen[-1:] == [("run", ("checkpoints", "key"))]

@@ -8,15 +8,13 @@ import fcntl
 import os
 import re
 import secrets
-import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from likeset.errors import InvalidArgument, LedgerUnavailable
+from likeset.errors import InvalidArgument
 
 PRIVATE_FOLDER = 0o700
 PRIVATE_FILE = 0o600
-_OTHERS = 0o077
 UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}")
 
 
@@ -94,16 +92,6 @@ def locked(path: Path) -> Iterator[int | None]:
         os.close(descriptor)
 
 
-def write_secret(path: Path, number: int) -> None:
-    """Write a random number of 256 bits into a new file."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(f"{number:064x}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    sync_folder(path.parent)
-
-
 def sync_folder(folder: Path) -> None:
     """Make new names in a directory as durable as their files."""
     if os.name == "posix":
@@ -112,18 +100,3 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def read_secret(path: Path) -> int:
-    """Read the number of ``write_secret``."""
-    try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-        text = path.read_text(encoding="ascii").strip()
-    except (OSError, ValueError) as error:
-        raise LedgerUnavailable(f"{path}: cannot be read; restore it from a copy") from error
-    if os.name == "posix" and mode & _OTHERS:
-        raise LedgerUnavailable(f"{path}: other users can read it (mode {mode:04o}), and it is secret; chmod 600 it")
-    if re.fullmatch(r"[0-9a-f]{64}", text) is None:
-        # A new one would draw other rows, or hash them otherwise, than was done before.
-        raise LedgerUnavailable(f"{path}: does not hold a key; restore it from a copy")
-    return int(text, 16)

@@ -27,7 +27,15 @@ from home_world import (
     write_policy,
 )
 
-from likeset.errors import BadDocument, DecidedMeanwhile, IllegalMessage, InvalidArgument, LikesetError, TryLater
+from likeset.errors import (
+    BadDocument,
+    DecidedMeanwhile,
+    IllegalMessage,
+    InvalidArgument,
+    LedgerUnavailable,
+    LikesetError,
+    TryLater,
+)
 from likeset.homes import review
 from likeset.homes.data import DataSet
 from likeset.homes.owner import Owner, open_owner
@@ -219,13 +227,18 @@ def test_a_sampling_key_that_others_may_read_or_that_is_damaged_is_refused(owner
     approve(owner, terms())
     key = owner.home.folder / "key"
     whole = key.read_text()
-    for mode, text in ((0o644, whole), (0o600, "x")):
-        key.write_text(text)
+    modes = [(mode, whole, "chmod 600") for mode in (0o640, 0o604, 0o610)]
+    damaged = ["", "x", whole[1:], f"{whole.strip()}0", "AB" * 32, "é"]
+    for mode, text, words in [*modes, *((0o600, text, "restore it from a copy") for text in damaged)]:
+        key.write_text(text, encoding="utf-8")
         key.chmod(mode)
-        with pytest.raises(LikesetError):
+        with pytest.raises(LedgerUnavailable, match=words):  # another error would refuse the letter for good
             review.rehearse(owner, terms())
-    with pytest.raises(LikesetError):
+    with pytest.raises(LedgerUnavailable):
         owner.mail.hear(Outside(owner, terms()).release())
+    key.unlink()
+    with pytest.raises(LedgerUnavailable, match="restore it from a copy"):
+        review.rehearse(owner, terms())
     assert rows_spent(owner) == 0
 
 

@@ -19,14 +19,12 @@ from pydantic import AfterValidator, Field, model_validator
 from likeset import documents
 from likeset.arguments import checked_name, one_of
 from likeset.documents import Document
-from likeset.errors import BadDocument, HomeRestored, InvalidArgument, LikesetError
+from likeset.errors import BadDocument, HomeRestored, InvalidArgument, LedgerUnavailable, LikesetError
 from likeset.files import (
     keep_private_bytes,
     locked,
     make_home_folder,
     make_private_folder,
-    read_secret,
-    write_secret,
 )
 from likeset.homes.policy import NO_RULES, policy_text
 from likeset.ledger.ledger import Ledger, Transaction
@@ -317,7 +315,14 @@ class Home:
 
     def sampling_key(self) -> int:
         """The owner's secret key; it decides which rows are drawn and how they are named toward others."""
-        return read_secret(self.folder / KEY_FILE)
+        path = self.folder / KEY_FILE
+        try:
+            content = documents.bytes_in(path, most=100, missing="is missing; restore it from a copy", secret=True)
+        except BadDocument as error:  # which would refuse a letter for good
+            raise LedgerUnavailable(str(error)) from error
+        if re.fullmatch(rb"[0-9a-f]{64}\s*", content) is None:  # a new one would draw other rows than before
+            raise LedgerUnavailable(f"{path}: does not hold a key; restore it from a copy")
+        return int(content, 16)
 
     # The card.
 
@@ -658,7 +663,7 @@ def make_home(
     card = CardSecret.generate(name)
     card.write(folder)
     if "owner" in roles:
-        write_secret(folder / KEY_FILE, secrets.randbits(256))
+        keep_private_bytes(folder / KEY_FILE, f"{secrets.randbits(256):064x}\n".encode())
         documents.write_text(folder / POLICY_FILE, policy_text(NO_RULES))
     with Ledger(folder / DATABASE_FILE, tables=TABLES) as database:
         words = {"state": "own", "name": name, "fingerprint": card.card.fingerprint, **({"by": by} if by else {})}
