@@ -163,9 +163,9 @@ class OtherRelation(ChargeRefused):
 
     def __str__(self) -> str:
         return (
-            f"account ({self.view}): its limit is under {self.account}, and this was planned under {self.planned}, "
-            f"which says nothing there; ask for relation {self.account}, or keep runs under {self.planned} in a "
-            "ledger of their own; nothing was charged"
+            f"account ({self.view}): the account counts under {self.account} and this charge was priced under "
+            f"{self.planned}; the two cannot be added; ask for relation {self.account}, or keep runs under "
+            f"{self.planned} in a ledger of their own; nothing was charged"
         )
 
 

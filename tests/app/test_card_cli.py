@@ -140,7 +140,7 @@ def test_what_cannot_be_pinned_is_said_before_anybody_telephones(world: World, m
 def test_somebody_who_sent_their_keys_is_to_be_told(world: World, complaint: Any) -> None:
     secret = world.clinic.folder / SECRET_FILE
     said = complaint("pin", secret, "--as", "consumer", "--home", world.node.folder)
-    assert "holds the keys of a card, which nobody may give away" in said
+    assert "contains secret keys, not a card" in said
     assert "`likeset card make --new`" in said
     assert not any(line in said for line in secret.read_text().splitlines()[1:])
 

@@ -154,7 +154,7 @@ def test_a_database_of_an_older_likeset_is_refused_with_what_to_do(home: Path) -
         connection.execute("PRAGMA user_version=3")
     checks = {check["check"]: check for check in document("check", "--home", home, code=1)["checks"]}
     assert not checks["home"]["ok"]
-    assert "go on with the likeset that wrote it, or begin anew" in checks["home"]["detail"]
+    assert "use the likeset version that wrote it, or start a new ledger" in checks["home"]["detail"]
 
 
 def test_a_change_of_the_tables_needs_a_new_version() -> None:

@@ -201,7 +201,7 @@ def test_a_cancelled_run_is_taken_back_and_stays_cancelled(world: World) -> None
 
 def test_a_run_travels_by_one_mailbox(world: World) -> None:
     world.say("start", world.job)
-    with pytest.raises(InvalidArgument, match="travels by another mailbox already"):
+    with pytest.raises(InvalidArgument, match="already uses another mailbox"):
         world.say("start", world.job, "--mailbox", world.folder / "other")
 
 

@@ -216,7 +216,7 @@ class World:
         return ChargedParty(party, self.ledger)
 
     def secret_of(self, name: str) -> CardSecret | None:
-        """The party's card; parties of a run in one house have none."""
+        """The party's card; parties of a run in one process have none."""
         del name
         return None
 

@@ -236,7 +236,7 @@ def test_what_is_said_is_what_was_kept_and_not_what_was_drawn_now() -> None:
 def _refuses_everything(party: Any, *messages: Message) -> None:
     assert party.failed
     for message in messages:
-        with pytest.raises(PartyFailed, match="make it anew"):
+        with pytest.raises(PartyFailed, match="rebuild it from the log"):
             party.receive(message)
 
 
@@ -283,7 +283,7 @@ def test_the_next_message_while_a_step_is_open_ends_it() -> None:
     owner, call = made.owner("a").party, _call(made)
     step = owner.receive(call)
     assert not owner.failed
-    with pytest.raises(PartyFailed, match="before a step was at its end"):
+    with pytest.raises(PartyFailed, match="before the end of a step"):
         owner.receive(call)
     _refuses_everything(owner, call)
     assert step.charge is not None

@@ -114,8 +114,8 @@ class TestInviting:
             ({"gamma": -0.5}, "gamma"),
             ({"gamma_scale": 1e300}, "is too large for these rows"),
             ({"purpose": "x" * 501}, "purpose"),
-            ({"owners": {f"o{place}": f"network:o{place}" for place in range(1025)}}, "more than anybody can mean"),
-            ({"protocol": "interactive", "size": 10_001}, "more than anybody can mean"),
+            ({"owners": {f"o{place}": f"network:o{place}" for place in range(1025)}}, "is too large: at most"),
+            ({"protocol": "interactive", "size": 10_001}, "is too large: at most"),
         ],
     )
     def test_a_job_that_cannot_be_carried_is_refused_before_anything_is_spent(

@@ -1,4 +1,4 @@
-"""A split curator in one house: the same door, the same result, and what is lost is said; workers are stood in for."""
+"""A split curator in one process: the same result, and what is lost is said; workers are stood in for."""
 
 import json
 from pathlib import Path

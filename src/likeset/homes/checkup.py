@@ -104,7 +104,7 @@ def _policy(policy: Policy) -> Iterator[Check]:
         detail = f"owner.yaml allows nothing yet: fill in {', '.join(gaps)}"
         yield Check("policy", ok=False, detail=detail, to_do=True)
     else:
-        by_hand, by_rules = "a person decides about each run", "runs within it are approved by themselves"
+        by_hand, by_rules = "a person decides about each run", "runs that it allows are approved automatically"
         yield Check("policy", ok=True, detail=f"can be used; {by_hand if policy.manual_approval else by_rules}")
 
 

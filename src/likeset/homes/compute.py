@@ -536,7 +536,7 @@ PROMISES: Final = (
     "to compute, with the curator and the consumer, what the terms name by digest, and nothing else",
     "to show nobody the shares that it gets, neither the curator nor the consumer above all: two of the three together "
     "could read every row that was offered",
-    "to be no owner of the run, nor the curator or the consumer under another name",
+    "not to have another role in the run, under any name",
     "to sign for what it got, to open its shares to nobody, and to forget all shares when the terms end",
 )
 """A witness reads no row and no target: it gets random numbers, as long as it keeps these promises."""

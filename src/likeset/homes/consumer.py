@@ -255,7 +255,7 @@ class Consumer(ComputeHandler):
             raise InvalidArgument("run", run.name, "was cancelled; give the job another name, and start that")
         if run.mailbox:
             if run.mailbox != mailbox:
-                reason = f"run {run.name} travels by another mailbox already: {run.mailbox}"
+                reason = f"run {run.name} already uses another mailbox: {run.mailbox}"
                 raise InvalidArgument("--mailbox", mailbox, reason)
             return run
         return self.mail.update(run, mailbox=mailbox)

@@ -37,7 +37,7 @@ from likeset.text import near_miss
 @dataclass(frozen=True, slots=True)
 class SmallGroup:
     column: str  # in which
-    value: str  # as it is declared; for this house alone
+    value: str  # as it is declared; for this home alone
     rows: int  # how many
 
 

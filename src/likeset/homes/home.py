@@ -247,8 +247,8 @@ mailboxes: {words(list(settings.mailboxes))}
 # owner, if enough are left. It never goes on after the end of the terms.
 patience_hours: {settings.patience_hours:g}
 
-# After an auction, for how many hours a curator sends no receipt. Let it be no shorter than the patience: the time at
-# which a run ends tells owners whether any of them was asked.
+# After an auction, for how many hours a curator sends no receipt. Use at least patience_hours: otherwise the time
+# of a receipt shows owners whether anybody was asked.
 after_auction_hours: {settings.after_auction_hours:g}
 
 # In runs with a split curator: where this party listens for the two other compute parties (HOST:PORT, or

@@ -1097,7 +1097,7 @@ def _decided(run: Run, party: Party, kind: str, peer: str) -> Step:
             return party.start()
         case "give-up", Curator() | ComputeParty():
             return party.give_up(peer)
-    raise IllegalMessage(f"run {run.name}: the decision {kind!r} is not made again; this run cannot be resumed")
+    raise IllegalMessage(f"run {run.name}: the decision {kind!r} cannot be replayed; this run cannot be resumed")
 
 
 def _insert(t: Transaction, table: str, row: Mapping[str, Any]) -> None:

@@ -237,7 +237,7 @@ def policy_text(policy: Policy) -> str:
     per_run = f"{{epsilon: {_number(run.epsilon)}, delta: {_number(run.delta)}, rows: {run.rows}{_readable(run)}}}"
     all_runs = f"epsilon: {_number(total.epsilon)}, delta: {_number(total.delta)}, rows: {total.rows}{_readable(total)}"
     return f"""\
-# What this owner lets others do: nothing but what is written here. Changes count for runs that have not begun.
+# What this owner allows. Everything else is refused. Changes count for runs that have not begun.
 likeset: owner
 version: 1
 
@@ -250,11 +250,11 @@ purposes: {_words(policy.purposes)}
 curators: {_words(policy.curators)}
 witnesses: {_words(policy.witnesses)}
 
-# Columns that may ever leave this house.
+# Columns that may leave this home.
 columns: {_words(policy.columns)}
 
-# Rows with a category value that fewer rows than this have are never offered. A change counts for runs that have not
-# begun; withdraw those that have if it must count at once.
+# Rows with a category value that occurs in fewer rows than this are never offered. A change counts for runs that have
+# not begun; withdraw those that have if it must count at once.
 smallest_group: {policy.smallest_group}
 
 # Limits of one run, and of all runs together. Rows are counted when they are shown to a curator; epsilon and delta

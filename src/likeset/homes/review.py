@@ -547,12 +547,12 @@ def review(owner: Owner, name: str) -> Review:
     lines = [
         *((_WHO[card.role], f"{_short(card.name) or 'Somebody'}, {card.in_words()}.") for card in asking),
         ("Who else is asked?", f"{_others(terms, owner.name)}."),
-        ("What for?", _short(terms.purpose) or "It does not say."),
+        ("What for?", _short(terms.purpose) or "The terms state no purpose."),
         ("Answer by when?", _answer_by(owner, run)),
         ("Until when?", _short(terms.expires) or "The terms have no end."),
         (
             "From which data?",
-            ", ".join(data.name for data in fitting) or "No data set of yours is declared as the terms say.",
+            ", ".join(data.name for data in fitting) or "None of your data sets has the schema of the terms.",
         ),
         ("Which columns?", ", ".join(_short(name) for name in terms.columns) or "The terms do not say."),
         ("How many rows at most?", _rows(terms, curator)),
@@ -598,8 +598,8 @@ def _stopped(run: Run, letters: Sequence[OutLetter]) -> str:
     left = f"{rows:,} rows had left before" if rows else "No row left"
     reason = run.stopped_because + ("" if run.stopped_because.endswith((".", "?")) else ".")
     return (
-        f"{reason} {left}. The others hear only that you do not take part, and this run stays so: repair "
-        "the cause (`likeset check`), then ask the consumer for a new run."
+        f"{reason} {left}. The other parties learn only that you do not take part. This run cannot be resumed: "
+        "fix the cause (`likeset check`), then ask the consumer for a new run."
     )
 
 

@@ -75,7 +75,7 @@ class Limit:
             None if relation is None else Relation(relation),
             document["rows"],
             tuple(document["accept_unproven"]),
-            document.get("readable"),  # not in ledgers of before
+            document.get("readable"),  # absent if all rows are readable
         )
 
 

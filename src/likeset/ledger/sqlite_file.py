@@ -173,8 +173,8 @@ class SqliteFile:
         if application_id == _APPLICATION_ID and version:
             if version != _VERSION:
                 raise LedgerUnreadable(
-                    f"{self._name}: has format {version}, and this version of likeset reads {_VERSION}; go on with "
-                    "the likeset that wrote it, or begin anew in another directory, with limits less what was spent"
+                    f"{self._name}: has format {version}, and this version of likeset reads {_VERSION}; use the "
+                    "likeset version that wrote it, or start a new ledger with limits reduced by what was spent"
                 )
             return False
         if application_id or version or self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:

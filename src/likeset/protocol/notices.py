@@ -200,7 +200,6 @@ def rounds_are_syncs(rounds: int) -> Notice:
 def large_offer(size: int, most: int) -> Notice:
     return Notice(
         "large-offer",
-        f"an owner's offer may have {size / 2**20:,.0f} MiB, and a curator's site takes {most / 2**20:,.0f} MiB unless "
-        "it was settled otherwise: such an offer is paid for by its owner and never arrives; lower size or "
-        "offer_factor",
+        f"an owner's offer may have {size / 2**20:,.0f} MiB, and a letter at most {most / 2**20:,.0f} MiB: the owner "
+        "would be charged for an offer that is refused; lower size or offer_factor",
     )

@@ -40,7 +40,7 @@ class ConsumerState(Enum):
 
 class ComputeState(Enum):
     COLLECTING = "waits for parts of offers"
-    COUNTED = "told of whose offers it has its part, and waits for the others to tell"
+    COUNTED = "sent its receipts and waits for the receipts of the others"
     VOTED = "signed the roster, and waits for the others' signatures"
     READY = "may compute"
     SETTLED = "nothing more: picks were opened to the consumer"
@@ -372,14 +372,14 @@ class Party:
 
     def _check_usable(self) -> None:
         if self._open is not None:
-            self._open, self._failure = None, "the next message came before a step was at its end"
+            self._open, self._failure = None, "a message came before the end of a step"
         self._check_failure()
 
     def _check_failure(self) -> None:
         if self._failure:
             raise PartyFailed(
-                f"{self.name} in run {self.terms.run} hears nothing more, for a step of it was not carried to its end "
-                f"({self._failure}); make it anew from what is recorded"
+                f"{self.name} in run {self.terms.run} failed ({self._failure}) and accepts no more messages; rebuild "
+                "it from the log"
             )
 
     def _move(self, state: State, *, next_round: bool = False) -> None:

@@ -648,14 +648,13 @@ class PlannedTerms:
             raise InvalidArgument("kernel", self.kernel.kind, "must be paper exactly where the mean release is mwem")
         if (self.auction == "everyone") != (self.auction_epsilon == 0.0):
             raise InvalidArgument("auction_epsilon", self.auction_epsilon, "must be 0 exactly where everyone is asked")
-        if (self.auction == "threshold") != (self.auction_offset > 0):
-            raise InvalidArgument("auction_offset", self.auction_offset, "goes with the threshold auction")
-        if (self.auction == "paper") != (self.auction_patience > 0):
-            raise InvalidArgument("auction_patience", self.auction_patience, "goes with the paper's auction")
-        if (self.schedule in CHANGING_SCHEDULES) != (self.promised_epsilon > 0.0):
-            raise InvalidArgument(
-                "promised_epsilon", self.promised_epsilon, "goes with the schedules theorem and proof"
-            )
+        for name, needed, setting in (
+            ("auction_offset", self.auction == "threshold", "auction: threshold"),
+            ("auction_patience", self.auction == "paper", "auction: paper"),
+            ("promised_epsilon", self.schedule in CHANGING_SCHEDULES, "schedule: theorem or proof"),
+        ):
+            if needed != ((value := getattr(self, name)) > 0):
+                raise InvalidArgument(name, value, f"must be above 0 with {setting}, and 0 otherwise")
         # What would fail in a later step fails here, before the release of the target is paid for.
         if self.summary_release == "gaussian" and self.kernel.kind == "paper":
             raise InvalidArgument("summary_release", "gaussian", "needs paired features, which no schedule goes with")
@@ -748,14 +747,14 @@ class Terms(PlannedTerms):
         default="",
     )
     run_id: str = _field(
-        "32 hexadecimal digits; empty among parties in one house",
+        "32 hexadecimal digits; empty among parties in one process",
         _code("([0-9a-f]{32})?", "must be 32 hexadecimal digits, or empty"),
         "drawn",
         default="",
     )
     cards: Mapping[str, str] = _field(
         "fingerprints by name: the consumer's, every owner's, ``curator``'s and, where there is one, ``witness``'s; "
-        "empty among parties in one house",
+        "empty among parties in one process",
         _fingerprints,
         "fact",
         default_factory=dict,
@@ -903,7 +902,7 @@ def read_foreign(text: str) -> Terms:
     return terms
 
 
-def check_meant(terms: PlannedTerms, *, room: int = 0) -> None:
+def check_foreign_limits(terms: PlannedTerms, *, room: int = 0) -> None:
     """Raise if others would refuse to read these terms, before they are sent or anything is spent on them.
 
     ``room`` is how many characters to leave for what is not fixed yet.
@@ -923,13 +922,13 @@ def check_between(terms: Terms) -> None:
 
 
 def _check_work(terms: PlannedTerms) -> None:
-    """Limit what terms ask of strangers who read, price and answer them; in one house they may ask for more."""
+    """Limit what terms ask of strangers who read, price and answer them; in one process they may ask for more."""
     columns, dimension, owners = terms.kernel.columns, terms.kernel.dimension, len(terms.owners)
     if columns * dimension > _MOST_FOREIGN_FREQUENCIES:
         raise InvalidArgument("kernel", f"{columns} x {dimension}", "is too large a feature map")
     if owners > _MOST_OWNERS:
-        raise InvalidArgument("owners", owners, f"is more than anybody can mean; at most {_MOST_OWNERS:,}")
+        raise InvalidArgument("owners", owners, f"is too large: at most {_MOST_OWNERS:,}")
     apart = terms.auction == "threshold" or terms.schedule in CHANGING_SCHEDULES
     rounds = _MOST_ROUNDS_APART if apart else _MOST_ROUNDS
     if terms.protocol == "interactive" and terms.size > rounds:
-        raise InvalidArgument("size", terms.size, f"is more than anybody can mean; at most {rounds:,}")
+        raise InvalidArgument("size", terms.size, f"is too large: at most {rounds:,}")

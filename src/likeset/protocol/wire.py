@@ -62,7 +62,7 @@ class RosterVote:
 
     kind: ClassVar[str] = "roster-vote"
     roster: Blob  # ``trust.shares.Roster``
-    reach: Blob  # its worker's certificate and address, for the workers of the others; empty in one house
+    reach: Blob  # its worker's certificate and address, for the workers of the others; empty in one process
 
 
 @dataclass(frozen=True, eq=False)

@@ -353,7 +353,7 @@ class RunSecrets:
         return CardSecret(name, Ed25519PrivateKey.from_private_bytes(keys[0]), sealing)
 
     def named_parties(self, terms: PlannedTerms) -> dict[str, Any]:
-        """What the terms of a split run in one house say of its parties: its number, and a card for each."""
+        """What the terms of a split run in one process say of its parties: its number, and a card for each."""
         names = (terms.consumer, *terms.owners, CURATOR, WITNESS)
         cards = {name: self.card(name).card.fingerprint for name in names}
         return {"run_id": f"{self._derived('run id') >> 128:032x}", "cards": cards}

@@ -33,7 +33,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.prices import owner_limits
 from likeset.protocol.sealed import Consumer, Owner, Scan
 from likeset.protocol.split import OWNERS, ComputeParty, SplitConsumer, make_curator, most_part_bytes, party_name
-from likeset.protocol.terms import WITNESS, PlannedTerms, Terms, check_meant
+from likeset.protocol.terms import WITNESS, PlannedTerms, Terms, check_foreign_limits
 from likeset.protocol.wire import Delivery, Offer
 from likeset.run.job import TERMS, Job, JobFolder, OpenScan, RunSecrets, SteadyLedger, open_owners, unfinished
 from likeset.run.plan import (
@@ -341,7 +341,7 @@ def plan_between(job: Job, *, secrets: RunSecrets | None = None) -> Plan:
     plan = open_plan(asked, secrets=secrets or new_draws(asked).secrets)
     names = (plan.terms.consumer, *plan.terms.owners, CURATOR, WITNESS)
     room = _ROOM + sum(len(name) + _ROOM_FOR_A_CARD for name in names)
-    check_meant(plan.terms, room=room)  # before anything is priced, which takes long for what nobody can mean
+    check_foreign_limits(plan.terms, room=room)  # before anything is priced: huge terms take long
     return plan
 
 
@@ -382,7 +382,7 @@ def _sign(consumer: ConsumerRole, folder: RunFolder, job: Job, **times: str) -> 
     with SteadyLedger(home.database_file) as ledger:
         between = {**times, "run_id": secrets.token_hex(16), "cards": cards}
         terms, _ = plan.settle(ledger, draws, content=content, **between)
-    check_meant(terms)
+    check_foreign_limits(terms)
     folder.keep(job=job.document(), schema=Path(job.schema_file), target=target.rows, selection=plan.selection)
     return consumer.sign(terms)
 

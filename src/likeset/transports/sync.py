@@ -321,7 +321,7 @@ class Sync:
         usable = [file for file in unread if file.size <= most_bytes and is_post_size(file.size)]
         if len(usable) < len(unread):
             self._done.left += len(unread) - len(usable)
-            self.note(f"files from {card.name} that are no letters, or larger than any that may come, are left alone")
+            self.note(f"ignored files from {card.name}: not letters, or too large")
         return sorted(usable, key=lambda file: (file.modified, file.name))
 
     def _opened(self, card: Card, folder: str, file: StoredFile) -> Post | None:
@@ -340,7 +340,7 @@ class Sync:
             self._done.taken += 1
             self._done.refused += 1
             self.mail.note_file(folder, file.name, state="refused")
-            self.note(f"a file where only {card.name} should write is by somebody else; it was refused")
+            self.note(f"refused a file in {card.name}'s folder that {card.name} did not write")
             return None
 
     def _fetch(self, run: Run, peer: str, folder: str, name: str) -> bytes | None:

@@ -302,8 +302,8 @@ _MOST_BYTES = 1 << 16
 _AGAIN = "get the file again"
 _EXPORTED = "the file to ask for is the one that `likeset card show --export FILE` writes"
 _GIVEN_AWAY = (
-    "holds the keys of a card, which nobody may give away, and is no card; if somebody sent it to you, tell them to "
-    "call `likeset card make --new`, for whoever has these keys speaks in their name"
+    "contains secret keys, not a card. If somebody sent it to you, tell them to run `likeset card make --new`: whoever "
+    "has these keys can sign in their name"
 )
 
 

@@ -512,9 +512,9 @@ def open_picks(
     """What the consumer bought of one owner, by its own part and the curator's envelopes: for each pick its record.
 
     ``read`` tells which records are sound, their rows and their handles. The checksum of a record is the sum, modulo
-    2^64, of the words of its row times these factors. Two rows that differ
-    have the same one with probability 2^(t - 64), where 2^t is the largest power of two that divides every difference;
-    no row with large words counts in the program, so t is small. Factors were drawn after inputs were fixed.
+    2^64, of the words of its row times these factors. Two different rows have the same checksum with probability
+    2^(t - 64), where 2^t is the largest power of two that divides every difference; no row with large words counts in
+    the program, so t is small. Factors were drawn after inputs were fixed.
     """
     records = [_record_of(part, pick, envelopes) for pick in picks]
     are_sound, rows, handles = read(records)

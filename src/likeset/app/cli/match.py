@@ -284,7 +284,7 @@ def show_plan(planned: "plans.Plan", caption: str) -> None:
         f"{len(target.rows):,} rows of {literal(short_address(target.name))}. Protocol: {terms.protocol}."
     )
     show_table(
-        "What will travel",
+        "What will be sent",
         ("what", "how much"),
         [
             *_offered_rows(planned),
@@ -388,7 +388,8 @@ def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output directory of a finished job.")],
     *,
     for_owner: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The page that this owner may see: its own transcript.")
+        str | None,
+        typer.Option(metavar="NAME", help="The page that this owner may see: its own messages and the public terms."),
     ] = None,
 ) -> None:
     """Render the report of a finished job again, or the page that one owner may see.
