@@ -55,8 +55,8 @@ def complaint(text: str) -> str:
         ("- a\n- b\n", "drawing.yaml, line 1: must consist of lines such as 'version: 1'"),
         (f"{HEAD}copies: [1\n", "drawing.yaml, line 4: is not YAML: "),
         (f"{HEAD}copies: 1\ncopies: 2\n", "drawing.yaml, line 4: copies: is given twice; keep one"),
-        (f"{HEAD}\ncopys: 2\n", "drawing.yaml, line 4: copys: is no field here; did you mean copies?"),
-        (f"{HEAD}zzz: 2\n", "line 3: zzz: is no field here; there are likeset, version, shapes, words, copies,"),
+        (f"{HEAD}\ncopys: 2\n", "drawing.yaml, line 4: copys: is not a field here; did you mean copies?"),
+        (f"{HEAD}zzz: 2\n", "line 3: zzz: is not a field here; there are likeset, version, shapes, words, copies,"),
         (f"{HEAD}copies: two\n", "drawing.yaml, line 3: copies: must be a whole number"),
         (f"{HEAD}copies: 1.5\n", "drawing.yaml, line 3: copies: must be a whole number"),
         (f"{HEAD}framed: yes\n", "drawing.yaml, line 3: framed: must be true or false"),
@@ -68,7 +68,7 @@ def complaint(text: str) -> str:
         ("likeset: drawing\nversion: 2\n", "line 2: version: this likeset reads version 1, not 2"),
         (
             f"{HEAD}shapes:\n  a:\n    kind: circle\n    radios: 2\n",
-            "drawing.yaml, line 6: shapes.a.radios: is no field here; did you mean radius?",
+            "drawing.yaml, line 6: shapes.a.radios: is not a field here; did you mean radius?",
         ),
         (
             f"{HEAD}shapes:\n  a: {{kind: circel, radius: 1}}\n",
@@ -84,7 +84,7 @@ def complaint(text: str) -> str:
         (f'{HEAD}"\\ud800": 1\n', "drawing.yaml, line 3: has half of a surrogate pair"),
         (
             f"{HEAD}{''.join(f'z{number}: 1{chr(10)}' for number in range(3000))}",
-            "line 3: z0: is no field here; there are likeset, version, shapes, words, copies,",
+            "line 3: z0: is not a field here; there are likeset, version, shapes, words, copies,",
         ),
         (f"{HEAD}? [a, b]\n: 1\n", "drawing.yaml, line 3: a field's name must be a word"),
         (f"{HEAD}---\n{HEAD}", "drawing.yaml, line 3: is not YAML"),
@@ -124,7 +124,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert "is a directory" in of(tmp_path)
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe.yaml")  # nobody ever writes to it
-        assert "is no ordinary file; save what is in it to one" in of(tmp_path / "pipe.yaml")
+        assert "is not an ordinary file; save what is in it to one" in of(tmp_path / "pipe.yaml")
     latin = tmp_path / "latin.yaml"
     latin.write_bytes(f"{HEAD}note: ".encode() + "müde".encode("latin-1"))
     assert of(latin) == f"{latin}, line 3: is not UTF-8 text; save it as UTF-8"

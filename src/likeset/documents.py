@@ -62,7 +62,7 @@ def bytes_in(path: Path, *, most: int, missing: str = "there is no such file", s
         with open(path, "rb", opener=_without_waiting) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise BadDocument(name, "is no ordinary file; save what is in it to one, and name that")
+                raise BadDocument(name, "is not an ordinary file; save what is in it to one, and name that")
             content = file.read(most + 1)
     except FileNotFoundError:
         raise BadDocument(name, missing) from None
@@ -139,7 +139,7 @@ class _Loader(yaml.SafeLoader):
                 "utf-16"
             )
         except UnicodeDecodeError:
-            raise _Refused(problem="has half of a surrogate pair, which is no character", problem_mark=mark) from None
+            raise _Refused(problem="has half of a surrogate pair, not a character", problem_mark=mark) from None
         self.nesting -= 1
         return node
 
@@ -284,9 +284,9 @@ def _reason(problem: Any, model: type[BaseModel], path: Sequence[Any]) -> str:
         others = {_tag_of(node): node["properties"] for node in _nodes_at(model, path[:-2]) if _tag_of(node)}
         having = [tag for tag, fields in others.items() if path[-1] in fields]
         if path[-2:-1] and path[-2] in others and having:
-            return f"is no field of {path[-2]}, but of {', '.join(having)}; there are {', '.join(known)}"
+            return f"is not a field of {path[-2]}, but of {', '.join(having)}; there are {', '.join(known)}"
         there_are = f"; there are {', '.join(known)}"
-        return f"is no field here{near_miss(str(path[-1]), known) or there_are}"
+        return f"is not a field here{near_miss(str(path[-1]), known) or there_are}"
     if kind in ("literal_error", "union_tag_invalid"):
         choices = re.findall(r"'([^']*)'", str(context.get("expected", context.get("expected_tags", ""))))
         if path == ("version",):

@@ -117,7 +117,7 @@ def test_mistakes_end_in_one_line(schema: Path, tmp_path: Path) -> None:
     wrong = file(tmp_path, TEXT.replace("bounds", "bonds"), "wrong.yaml")
     empty = file(tmp_path, "height,colour\n1,red\n", "empty.csv")
     for arguments, words in (
-        (("show", wrong), "line 4: columns.age.bonds: is no field here; did you mean bounds?"),
+        (("show", wrong), "line 4: columns.age.bonds: is not a field here; did you mean bounds?"),
         (("check", "--schema", schema, empty), "has no columns 'age', 'site'; add them, or take them out"),
         (("draft", rows, "--out", schema), "is there already"),
     ):

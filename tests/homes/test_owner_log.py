@@ -42,7 +42,7 @@ def test_a_home_whose_log_was_altered_does_nothing_any_more(folder: Path) -> Non
 
 def test_an_entry_of_no_known_kind_is_not_written(folder: Path) -> None:
     with opened(folder) as owner:
-        with pytest.raises(ChargeRefused, match="no known kind"):
+        with pytest.raises(ChargeRefused, match="unknown kind"):
             owner.home.note("waved through", "run-1", by="Eve")
         assert logged(owner.home, "waved through") == []
     assert problems(folder) == []

@@ -20,7 +20,7 @@ def complaint(text: str) -> str:
 @pytest.mark.parametrize(
     ("column", "expected"),
     [
-        ("{kind: numeric, bonds: [0, 1], bounds: [0, 1]}", "columns.x.bonds: is no field here; did you mean bounds?"),
+        ("{kind: numeric, bonds: [0, 1], bounds: [0, 1]}", "columns.x.bonds: is not a field here; did you mean bound"),
         ("{kind: numeric}", "columns.x.bounds: is missing; add it"),
         ("{kind: numerical, bounds: [0, 1]}", "did you mean numeric?"),
         ("{kind: numeric, bounds: [1, 0]}", "columns.x.bounds: the lower bound must come first"),
@@ -34,7 +34,7 @@ def complaint(text: str) -> str:
         ("{kind: numeric, bounds: [0, 1], missing: indicater}", "columns.x.missing: must be refuse, indicator or"),
         ("{kind: numeric, bounds: [0, 1], missing: {value: 2}}", "the value must be a number within the bounds"),
         ("{kind: numeric, bounds: [0, 1], missing: {valu: 1}}", "columns.x.missing: must be refuse, indicator or"),
-        ("{kind: boolean, missing_values: [9]}", "is no field of boolean, but of numeric, category,"),
+        ("{kind: boolean, missing_values: [9]}", "is not a field of boolean, but of numeric, category,"),
         ("{kind: boolean, true_words: [a], false_words: [A]}", "none in common"),
         ("{kind: category, values: []}", "columns.x.values"),
         ("{kind: category, values: [a, a]}", "columns.x.values: a value is given twice"),
@@ -73,7 +73,7 @@ def test_a_mistake_in_a_column_is_named_with_its_line(column: str, expected: str
         (f"{HEAD}", "line 1: columns: is missing; add it"),
         (f"likeset: schema\nversion: 2\n{ONE}", "line 2: version: this likeset reads version 1"),
         (f"likeset: job\nversion: 1\n{ONE}", "line 1: likeset: must be schema"),
-        (f"{HEAD}{ONE}lable: {{column: y}}\n", "line 4: lable: is no field here; did you mean label?"),
+        (f"{HEAD}{ONE}lable: {{column: y}}\n", "line 4: lable: is not a field here; did you mean label?"),
         (f"{HEAD}{ONE}label: {{column: x}}\n", "line 4: label: 'x' is among the columns too"),
         (f"{HEAD}{ONE}id: {{column: x}}\n", "an id never leaves an owner"),
         (f"{HEAD}{ONE}id: {{column: y, rows_per_id: 0}}\n", "line 4: id.rows_per_id"),

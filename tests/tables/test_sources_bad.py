@@ -53,7 +53,7 @@ BAD_TEXTS: dict[str, tuple[bytes, str]] = {
     "bad encoding in a quoted field": (b'a,b\n1,"x\n\n%s\xff"\n' % CANARY_BYTES, "line 4: is not in UTF-8"),
     "bad encoding in the header": (b"a,b\xfc\n1,2\n", "line 1: is not in UTF-8"),
     "bad encoding far down": (b"a,b\n" + MANY_LINES + b"1,\xff\n", "line 30002: is not in UTF-8"),
-    "UTF-16": ("a,b\n1,2\n".encode("utf-16"), "line 1: has a NUL byte; it is damaged, no text, or in UTF-16"),
+    "UTF-16": ("a,b\n1,2\n".encode("utf-16"), "line 1: has a NUL byte; it is damaged, not text, or in UTF-16"),
     "UTF-16 without a mark": ("a,b\n1,2\n".encode("utf-16-le"), "line 1: has a NUL byte"),
     "NUL": (b"a,b\n1,2\n3,%s\0\n" % CANARY_BYTES, "line 3: has a NUL byte; it is damaged"),
     "unclosed quote": (b'a,b\n1,2\n3,"%s\n5,6\n' % CANARY_BYTES, "line 3: a quotation mark opens a field here and"),

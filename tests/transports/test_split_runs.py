@@ -189,7 +189,7 @@ class TestComputing:
         self, homes: SplitHomes, party: str
     ) -> None:
         def missing() -> None:
-            raise InvalidArgument("environment", "none", "is no environment for workers")
+            raise InvalidArgument("environment", "none", "is not an environment for workers")
 
         homes.turn(CONSUMER)
         homes.check_workers = missing

@@ -49,10 +49,10 @@ class TestText:
     @pytest.mark.parametrize(
         ("old", "new", "reason"),
         [
-            ("likeset card 1", "likeset card 2", "is no card"),
+            ("likeset card 1", "likeset card 2", "is not a card"),
             ("name: alice", "name: bob", "name: is not what the card below it says"),
             ("fingerprint: ", "fingerprint: A", "fingerprint: is not what the card below it says"),
-            ("AAAAAAAAAAxs", "!AAAAAAAAAxs", "none of base 64"),
+            ("AAAAAAAAAAxs", "!AAAAAAAAAxs", "not base 64"),
             ("AAAAAAAAAAxs", "", "is damaged|is cut|something else|parts"),
         ],
     )
@@ -75,7 +75,7 @@ class TestText:
         for name, reason in [
             ("none", "no such file"),
             ("", "is a directory"),
-            ("binary", "no text"),
+            ("binary", "not text"),
             ("large", "larger"),
         ]:
             with pytest.raises(BadDocument, match=reason) as refused:
@@ -187,7 +187,7 @@ class TestHome:
         path = tmp_path / "card.secret"
         text = path.read_text(encoding="ascii")
         path.write_text(text.replace(old, new, 1), encoding="utf-8")
-        with pytest.raises(BadDocument, match=r"is damaged and holds no keys|is no text") as refused:
+        with pytest.raises(BadDocument, match=r"is damaged and holds no keys|is not text") as refused:
             CardSecret.load(tmp_path)
         assert not any(line in str(refused.value) for line in text.splitlines()[1:])
 

@@ -75,7 +75,7 @@ def restore_backup(path: Path, folder: Path) -> Manifest:
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.absolute().parent) as temporary:
             with tarfile.open(path, "r:") as archive:
                 if not all(member.isfile() or member.isdir() for member in archive.getmembers()):
-                    raise InvalidArgument("FILE", path, "is no backup of a home: it contains links or devices")
+                    raise InvalidArgument("FILE", path, "is not a backup of a home: it contains links or devices")
                 archive.extractall(temporary, filter="data")
             copy = Path(temporary) / _HOME
             manifest = documents.read(Path(temporary) / _MANIFEST, Manifest)
@@ -86,7 +86,7 @@ def restore_backup(path: Path, folder: Path) -> Manifest:
             os.sync()
             copy.rename(folder)  # refused by the system if something came there meanwhile
     except (tarfile.TarError, BadDocument) as error:
-        raise InvalidArgument("FILE", path, f"is no backup of a home: {error}") from error
+        raise InvalidArgument("FILE", path, f"is not a backup of a home: {error}") from error
     except OSError as error:
         raise InvalidArgument("FILE", path, f"cannot be restored: {error.strerror or error}") from error
     return manifest

@@ -272,7 +272,7 @@ class Home:
     def __init__(self, folder: Path, *, clock: Clock = utc_now) -> None:
         self.folder, self.clock = folder, clock
         if not (folder / SETTINGS_FILE).is_file():
-            reason = "is no home; give --home DIR or set LIKESET_HOME (new: `likeset init DIR --name NAME --role ROLE`)"
+            reason = "is not a home; give --home DIR or LIKESET_HOME (new: `likeset init DIR --name NAME --role ROLE`)"
             raise InvalidArgument("--home", str(folder), reason)
 
     # Files.

@@ -122,7 +122,7 @@ class Invitation(Signed):
             invitation = cls(text.decode("utf-8"), Card.from_bytes(card), others[0], others[1], by_curator, signature)
             invitation.check()
         except UnicodeDecodeError:
-            raise BadDocument(name, "is no invitation, or damaged; ask for the file again") from None
+            raise BadDocument(name, "is not an invitation, or is damaged; ask for the file again") from None
         except BadDocument as error:
             raise BadDocument(name, f"{error.reason}; ask for the file again", field=error.field) from None
         return invitation

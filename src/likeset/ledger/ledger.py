@@ -240,9 +240,9 @@ class LedgerState:
             case "commit":
                 return self._committed(entry, document)
             case "purge":
-                return None if {"run", "before"} <= document.keys() else Problem(entry.number, "is no complete purge")
+                return None if {"run", "before"} <= document.keys() else Problem(entry.number, "is an incomplete purge")
             case _:
-                return Problem(entry.number, "is of no known kind")
+                return Problem(entry.number, "has an unknown kind")
 
     def _under(self, limits: Mapping[View, Limit]) -> dict[View, Tally]:
         other = {view: self.tally(view, limit) for view, limit in limits.items() if limit != self._limits.get(view)}
@@ -721,7 +721,7 @@ class Transaction:
         request, number = reservation.request, reservation.number
         known = self._state.requests.get(request.key)
         if known is None or known.number != number:
-            raise ChargeRefused(f"{request}: entry {number} is no reservation for it here")
+            raise ChargeRefused(f"{request}: entry {number} is not a reservation for it")
         if known.repeatable and release is not None:
             raise ChargeRefused(f"{request}: a release contains noise, so its draw is not repeatable")
         if release is not None and release.event != known.charge.costs[0][1]:

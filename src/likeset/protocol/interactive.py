@@ -123,7 +123,7 @@ class InteractiveOwner(Owner):
         if not are_places or changed.shape != values.shape or len(np.unique(changed)) != len(changed):
             raise IllegalMessage(f"{title_of_message(message)}: must have one value for each of some coordinates")
         if not np.isfinite(values).all():
-            raise IllegalMessage(f"{title_of_message(message)}: has a value that is no number")
+            raise IllegalMessage(f"{title_of_message(message)}: has a value that is not a number")
 
     def _handle(self, message: Message) -> Work:
         body, story = message.body, hashlib.sha256(self._story + message.data).digest()

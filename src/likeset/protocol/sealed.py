@@ -730,7 +730,7 @@ class SealedCurator(Curator):
             if math.isfinite(body.misfit) and body.misfit >= 0.0:
                 self._misfits[message.sender] = body.misfit
             else:
-                self._flag(message.sender, "sent a misfit that is no squared distance")
+                self._flag(message.sender, "sent a misfit that is not a squared distance")
         elif isinstance(body, Offer):
             self.rows_seen += len(body.rows)
             fault = self._fault(body, most=self.terms.rows_per_owner)

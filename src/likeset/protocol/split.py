@@ -336,7 +336,7 @@ class ComputeParty(Party):
         if isinstance(body, ShareReceipts) and role is not None:
             lists = lists_in(body.receipts.tobytes())
             if not lists.keys() <= {self.terms.cards[owner] for owner in self.terms.owners}:
-                raise BadDocument("share receipts", "name somebody who is no owner of this run")
+                raise BadDocument("share receipts", "name somebody who is not an owner of this run")
             return lists
         if isinstance(body, RosterVote) and role is not None:
             return self._checked_vote(body, role)

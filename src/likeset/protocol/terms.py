@@ -121,7 +121,7 @@ def _text(name: str, value: object) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise InvalidArgument(name, "other text", "has half of a surrogate pair, which is no character") from None
+        raise InvalidArgument(name, "other text", "has half of a surrogate pair, not a character") from None
     return value
 
 

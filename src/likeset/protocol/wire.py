@@ -365,11 +365,11 @@ def _plain_scalar(declared: Any, value: Any) -> Any:
 
 def _scalar(declared: Any, value: Any) -> Any:
     if declared.type not in (bool, int, float):
-        raise BadMessage(f"{declared.name} is no single number")
+        raise BadMessage(f"{declared.name} is not a single number")
     if declared.type is bool:
         if type(value) is not int or value not in (0, 1):
             raise BadMessage(f"{declared.name} is neither yes nor no")
         return bool(value)
     if not isinstance(value, str) or re.fullmatch(r"[0-9a-f]{16}", value) is None:
-        raise BadMessage(f"{declared.name} is no number")
+        raise BadMessage(f"{declared.name} is not a number")
     return struct.unpack("<d", bytes.fromhex(value))[0] if declared.type is float else int(value, 16)

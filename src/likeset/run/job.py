@@ -496,7 +496,7 @@ def _check_place(out: Path, partial: Path, *, resume: bool) -> None:
         reason = f"{partial} holds a run that was interrupted: go on with --resume, or remove it with what it spent"
         raise InvalidArgument("out", out, reason)
     if not os.access(out.parent, os.W_OK):
-        raise InvalidArgument("out", out, f"cannot be made: {out.parent} is no directory, or may not be written to")
+        raise InvalidArgument("out", out, f"cannot be made: {out.parent} is not a directory, or may not be written to")
 
 
 def named_job(job: Job, path: Path | None = None, *, resume: bool = False) -> Job:

@@ -89,7 +89,7 @@ def environment_folder() -> Path:
 def worker_python(folder: Path) -> Path:
     path = folder / "bin" / "python"
     if not path.is_file():
-        raise InvalidArgument("environment", folder, f"is no environment for workers; {_SETUP}")
+        raise InvalidArgument("environment", folder, f"is not an environment for workers; {_SETUP}")
     missing = _missing(folder)
     if missing:
         reason = f"is half made: {len(missing)} of its packages are missing or of another version; {_SETUP}"

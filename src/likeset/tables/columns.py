@@ -66,7 +66,7 @@ def number_or_words(values: Any) -> Any:
     if not isinstance(values, list | tuple) or not all(isinstance(value, bool | int | float | str) for value in values):
         raise ValueError("must be a list of numbers or words, such as [a, b]")
     if any(isinstance(value, bool) for value in values):
-        raise ValueError("true and false are no values here; use kind: boolean, or put the words in quotes")
+        raise ValueError("true and false are not values here; use kind: boolean, or put the words in quotes")
     if all(isinstance(value, int | float) for value in values):
         if not all(math.isfinite(value) for value in values):
             raise ValueError("the values must be finite")

@@ -435,7 +435,7 @@ class OfferedScan:
         if self._sample is not None and drawings == self._sample[:1]:
             return [self._sample[1]]
         if len(self.absent_rows):
-            raise InvalidArgument("drawings", len(drawings), "must be none where some numbers are no rows")
+            raise InvalidArgument("drawings", len(drawings), "must be none where some numbers are not rows")
         if self._renumbered:
             records = self._scan.records
             drawn = [one.with_table(records.of) for one in _draw_from(self.blocks(), drawings)]

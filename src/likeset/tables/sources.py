@@ -82,7 +82,7 @@ def _open_path(path: Path, *, name: str) -> "Source":
     if suffix not in known:
         raise BadTable(name, f"the kind {suffix!r} of file is not known{near_miss(suffix, known) or f'; {_FORMS}'}")
     if not path.is_file():
-        raise BadTable(name, "is no ordinary file; save the rows to one")
+        raise BadTable(name, "is not an ordinary file; save the rows to one")
     if suffix in _TEXT:
         return _open_text(path, name=name)
     return _open_parquet([(path, "")], name=name) if suffix in _PARQUET else open_arrow(path, name=name)
@@ -516,7 +516,7 @@ def _line(chunk: bytes, offset: int, first: int) -> str:
 
 
 def _check_text(chunk: bytes, *, table: str, line: int) -> None:
-    reason = "has a NUL byte; it is damaged, no text, or in UTF-16"
+    reason = "has a NUL byte; it is damaged, not text, or in UTF-16"
     start = chunk.find(b"\0")
     if start < 0:
         try:

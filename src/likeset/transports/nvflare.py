@@ -71,7 +71,7 @@ class SiteFiles:
                     return self._take(folder, name, data)
                 case "drop", [str(folder), str(name)]:
                     return self._drop(folder, name)
-        raise InvalidArgument("topic", topic, "is no request to a courier")
+        raise InvalidArgument("topic", topic, "is not a request to a courier")
 
     def _look(self, known: str) -> object:
         offered = {folder: _sizes(self._outgoing, folder) for folder in _folders_in(self._out)}
@@ -326,7 +326,7 @@ _SHARED_STORAGE = "/tmp/nvflare"  # noqa: S108 (NVFlare's default)
 
 def is_server_kit(kit: Path) -> bool:
     if not (kit / "startup").is_dir() or not (kit / "local").is_dir():
-        raise InvalidArgument("KIT", kit, "is no start-up kit: it must have the folders startup and local")
+        raise InvalidArgument("KIT", kit, "is not a start-up kit: it must have the folders startup and local")
     return (kit / "startup" / "fed_server.json").exists()
 
 

@@ -47,7 +47,7 @@ Listing = list[StoredFile]
 
 
 GONE = "a file is gone; it was read or removed by somebody else"
-NO_FILE = "something lies there that is no ordinary file; it was not opened"
+NO_FILE = "something lies there that is not an ordinary file; it was not opened"
 
 
 def modes_under(mailbox_mode: int) -> tuple[int, int]:
@@ -189,7 +189,7 @@ def open_store(url: str, *, ambient: bool = True) -> Store:
     wrong = InvalidArgument(
         "mailbox",
         url,
-        "is no address of a mailbox; write a folder's path, sftp://user@host:port/folder, s3://bucket/prefix or "
+        "is not an address of a mailbox; write a folder's path, sftp://user@host:port/folder, s3://bucket/prefix or "
         "courier:///folder (settings come from the environment, and shares of other machines must be mounted)",
     )
     try:

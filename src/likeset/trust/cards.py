@@ -277,7 +277,7 @@ def seal(public: bytes, plaintext: bytes, *, info: bytes) -> bytes:
         exchange = X25519PublicKey.from_public_bytes(public[_KEM_PUBLIC_BYTES:])
         return _SUITE.encrypt(plaintext, hpke.MLKEM768X25519PublicKey(kem, exchange), info)
     except ValueError:
-        raise BadDocument("sealing key", "is none that anything can be sealed to") from None
+        raise BadDocument("sealing key", "cannot be used to seal anything") from None
 
 
 def check_sealing_key(public: bytes, *, what: str) -> None:
@@ -357,7 +357,7 @@ def card_in(name: str, text: str) -> Card:
     if not lines or lines[0] != _TITLE:
         if lines and lines[0] == _SECRET_TITLE:
             raise BadDocument(name, _GIVEN_AWAY)
-        raise BadDocument(name, f"is no card: it does not begin with '{_TITLE}'; {_EXPORTED}")
+        raise BadDocument(name, f"is not a card: it does not begin with '{_TITLE}'; {_EXPORTED}")
     try:
         card = Card.from_bytes(_unarmoured(lines[3:]))
     except BadDocument as error:
@@ -452,7 +452,7 @@ def _unarmoured(lines: Sequence[str]) -> bytes:
     try:
         return base64.b64decode(text.encode("ascii"), validate=True)
     except ValueError:
-        raise BadDocument("card", "is damaged: some letters in it are none of base 64") from None
+        raise BadDocument("card", "is damaged: some letters in it are not base 64") from None
 
 
 def _text_in(path: Path, *, missing: str, secret: bool = False) -> str:
@@ -462,7 +462,7 @@ def _text_in(path: Path, *, missing: str, secret: bool = False) -> str:
             raise BadDocument(str(path), "is larger than a card can be")
         return data.decode("ascii")
     except UnicodeDecodeError:
-        raise BadDocument(str(path), "is no text, so it holds no card") from None
+        raise BadDocument(str(path), "is not text, so it is not a card") from None
 
 
 Role = Literal["owner", "curator", "consumer", "witness"]

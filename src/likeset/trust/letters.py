@@ -273,7 +273,7 @@ class SignedTerms(Signed):
         try:
             terms = cls(text.decode("utf-8"), Card.from_bytes(card), run_key, signature)
         except UnicodeDecodeError:
-            raise BadDocument("signed terms", "are no text") from None
+            raise BadDocument("signed terms", "are not text") from None
         terms.check_signed_by(terms.card)
         check_sealing_key(run_key, what="signed terms")
         return terms

@@ -242,7 +242,7 @@ def test_what_is_no_ordinary_file_is_not_opened(tmp_path: Path, ssh: SshServer) 
         (folder / odd[2]).mkdir()
         assert [file.name for file in store.list(folder.name)] == [NAME]
         for name in odd:
-            with pytest.raises(PostTrouble, match="no ordinary file"):
+            with pytest.raises(PostTrouble, match="not an ordinary file"):
                 store.read(folder.name, name, most_bytes=100)
         for name in odd[:2]:
             store.write(folder.name, name, b"other")  # takes its place

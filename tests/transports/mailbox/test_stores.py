@@ -120,7 +120,7 @@ def test_a_password_is_refused_before_anything_is_opened_and_is_not_shown(scheme
     ],
 )
 def test_what_is_no_mailbox_is_refused(address: str) -> None:
-    with pytest.raises(InvalidArgument, match="is no address of a mailbox"):
+    with pytest.raises(InvalidArgument, match="is not an address of a mailbox"):
         open_store(address)
 
 
