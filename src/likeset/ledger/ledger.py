@@ -163,7 +163,7 @@ def _digest(salt: bytes, message: bytes) -> str:
     return hashlib.sha256(b"likeset message 1\n" + salt + message).hexdigest()
 
 
-class Charged(NamedTuple):
+class ChargeEntry(NamedTuple):
     entry: int
     key: str
     at: str
@@ -171,7 +171,7 @@ class Charged(NamedTuple):
 
 
 @dataclass(slots=True)
-class Known:
+class RequestState:
     number: int  # of the reserve entry
     fingerprint: str
     charge: Charge
@@ -185,10 +185,10 @@ class LedgerState:
     def __init__(self, *, checking: bool = False) -> None:
         self._checking = checking
         self.head: Head = START
-        self.requests: dict[str, Known] = {}
+        self.requests: dict[str, RequestState] = {}
         self._limits: dict[View, Limit] = {}
         self._tallies: dict[View, Tally] = {}
-        self.charges: list[Charged] = []
+        self.charges: list[ChargeEntry] = []
 
     def accounts(self, limits: Mapping[View, Limit]) -> tuple[Account, ...]:
         return tuple(tally.account() for tally in self._under(limits).values())
@@ -267,7 +267,7 @@ class LedgerState:
             problem = Problem(entry.number, "charges a request a second time")
         else:
             repeatable = document.get("repeatable") is True
-            self.requests[entry.key] = Known(entry.number, document["fingerprint"], charge, repeatable)
+            self.requests[entry.key] = RequestState(entry.number, document["fingerprint"], charge, repeatable)
         if self._checking:
             try:
                 self.check(charge)
@@ -275,7 +275,7 @@ class LedgerState:
                 problem = Problem(entry.number, "passes a limit that was in force, as this version counts")
         for tally in self._reached(charge, self._tallies):
             tally.add(charge)
-        self.charges.append(Charged(entry.number, entry.key, document["at"], charge))
+        self.charges.append(ChargeEntry(entry.number, entry.key, document["at"], charge))
         return problem
 
     def _committed(self, entry: Entry, document: Any) -> Problem | None:

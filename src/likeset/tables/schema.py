@@ -122,7 +122,7 @@ class Declaration(Document):
 
 
 @dataclass(frozen=True, eq=False)
-class Mapped:
+class MappedRows:
     """Rows as numbers, one line each in 32 bits, and their labels, numbers or text; empty if there are none."""
 
     rows: NDArray[np.float32]
@@ -268,7 +268,7 @@ class Schema:
         locate: Callable[[int], str],
         labels: bool = True,
         by_columns: bool = False,
-    ) -> Mapped:
+    ) -> MappedRows:
         """Rows as numbers: the same numbers for the same cells, independent of the other rows.
 
         ``table`` names the block in errors, and ``locate`` tells the place of a row of it, in words. Without ``labels``
@@ -291,7 +291,7 @@ class Schema:
             offset, _, column, complaint = min(problems)
             others = dict.fromkeys(name for _, _, name, _ in problems if name != column)
             raise BadTable(table, complaint + _also(list(others)), place=locate(offset), column=column)
-        return Mapped(out, read)
+        return MappedRows(out, read)
 
     def sound(self, block: pa.Table | pa.RecordBatch, *, table: str, labels: bool = True) -> bool:
         """Whether ``map`` surely has nothing to complain about; False if it takes the map itself to know."""
