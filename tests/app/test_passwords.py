@@ -75,14 +75,11 @@ def test_a_home_keeps_it_in_one_file_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "run-1.invitation").write_bytes(signed_terms(asked))
     with Home(folder) as home:
         introduce(home, asked)
-    (tmp_path / "mapping.yaml").write_text('likeset: mapping\nversion: 1\ncolumns:\n  age: "1"\n')
-    mapped = ("--mapping", tmp_path / "mapping.yaml")
 
     def command(*words: object) -> str:
         return said("owner", *words, "--home", folder)
 
     outputs = [
-        command("data", "add", "x", form("patients"), "--schema", schema, *mapped),
         command("data", "add", "x", form(tmp_path / "missing.csv"), "--schema", schema),
         command("data", "add", "theirs", form(tmp_path / "a.csv"), "--schema", schema, "--json"),
         said("check", "--home", folder),
@@ -95,8 +92,7 @@ def test_a_home_keeps_it_in_one_file_of_its_own(tmp_path: Path) -> None:
         said("schema", "check", "--schema", schema, form(tmp_path / "a.csv")),
         said("schema", "draft", form(tmp_path / "a.csv")),
     ]
-    assert "mapping goes with" in outputs[0]
-    assert '"data": "theirs"' in outputs[2]
+    assert '"data": "theirs"' in outputs[1]
     for output in outputs:
         assert CANARY not in output
     holding = [path for path in folder.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]

@@ -5,8 +5,6 @@ import io
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +31,7 @@ from likeset.errors import BadTable, InvalidArgument
 from likeset.geometry.offers import Drawing
 from likeset.homes import review
 from likeset.homes.checkup import check_data
-from likeset.homes.data import Mapping, Registry, SmallGroup, SmallGroups
+from likeset.homes.data import Registry, SmallGroup, SmallGroups
 from likeset.homes.owner import Owner
 from likeset.homes.review import rehearse
 from likeset.protocol.terms import Kernel
@@ -54,56 +52,24 @@ def test_what_is_registered_is_what_is_used_whatever_becomes_of_the_files(regist
     (tmp_path / "schema.yaml").write_text("something else")
     found = registry.get("patients")
     assert found.schema.digest == added.schema.digest == SCHEMA_OF_ALL.digest
-    assert found.open_source().row_count == 60
+    assert open_source(found.source).row_count == 60
     assert [one.name for one in registry.for_terms(terms())] == ["patients"]
     assert registry.for_terms(terms(schema_digest="0" * 64)) == []
 
 
-def test_own_columns_become_declared_ones_by_sql(registry: Registry, tmp_path: Path) -> None:
-    """Text stays text until the mapping says otherwise: 007 is no number."""
+def test_own_columns_become_declared_ones_by_a_query(registry: Registry, tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_text("born,mg,geschlecht,code\n1980,5.5,W,007\n1950,7,M,008\n1990,1,W,test\n")
-    (tmp_path / "mapping.yaml").write_text(
-        "likeset: mapping\nversion: 1\ncolumns:\n"
-        '  age: "2026 - TRY_CAST(born AS INTEGER)"\n'
-        '  dose: "mg"\n'
-        "  sex: \"CASE geschlecht WHEN 'W' THEN 'f' ELSE 'm' END\"\n"
-        "  ill: \"CASE code WHEN '007' THEN 'yes' ELSE 'no' END\"\n"
-        "where: \"code <> 'test'\"\n"
+    columns = (
+        "2026 - born AS age, mg AS dose, if(geschlecht = 'W', 'f', 'm') AS sex, if(code = '007', 'yes', 'no') AS ill"
     )
-    added = registry.add(
-        "own", str(tmp_path / "own.csv"), schema=tmp_path / "schema.yaml", mapping=tmp_path / "mapping.yaml"
-    )
-    found = registry.get("own")
-    assert found.mapping == added.mapping
-    with found.open_source() as source:
-        table = source.fetch([0, 1], ["age", "sex", "ill"]).to_pylist()
+    query = f"sql:SELECT {columns} FROM '{tmp_path / 'own.csv'}' WHERE code <> 'test'"  # noqa: S608
+    registry.add("own", query, schema=tmp_path / "schema.yaml")
+    with open_source(registry.get("own").source) as source:
+        assert source.fetch([0, 1], ["age", "sex", "ill"]).to_pylist() == [
+            {"age": 46, "sex": "f", "ill": "yes"},
+            {"age": 76, "sex": "m", "ill": "no"},
+        ]
         assert source.row_count == 2
-    assert table == [{"age": 46, "sex": "f", "ill": "yes"}, {"age": 76, "sex": "m", "ill": "no"}]
-
-
-@pytest.mark.parametrize(
-    ("expression", "said"),
-    [
-        ("nosuch + 1", "the query is refused"),
-        ("(SELECT max(x) FROM 'https://example.org/x.parquet')", "no network address"),
-        ("CAST(dose AS DATE)", "use TRY_CAST"),
-    ],
-)
-def test_a_mapping_can_only_read_its_source_and_errors_quote_no_value(
-    registry: Registry, tmp_path: Path, expression: str, said: str
-) -> None:
-    mapping = Mapping(likeset="mapping", version=1, columns={"age": expression})
-    with pytest.raises(BadTable, match=said) as caught, open_source("sql:" + mapping.query(str(tmp_path / "rows.csv"))):
-        pass
-    assert ".4242" not in str(caught.value)
-    assert not registry.names()
-
-
-def test_a_mapping_needs_a_source_that_sql_can_read() -> None:
-    mapping = Mapping(likeset="mapping", version=1, columns={"age": "x"})
-    with pytest.raises(BadTable, match="put the SQL into the source"):
-        mapping.query("sqlite:rows.db?table=x")
-    assert "FROM (\nSELECT 1 AS x\n)" in mapping.query("sql:SELECT 1 AS x")
 
 
 def test_data_sets_that_cannot_be_used_are_not_registered(registry: Registry, tmp_path: Path) -> None:
@@ -244,21 +210,6 @@ def test_a_data_set_is_removed_unless_a_run_uses_it(owner: Owner) -> None:
     owner.withdraw(run.run, by="Ada")
     review.remove(owner, "patients", by="Ada")
     assert owner.registry.names() == []
-
-
-def test_what_an_interrupted_removal_left_is_no_part_of_a_new_data_set(
-    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    columns = "{age: dose, dose: age, sex: sex, ill: ill}"
-    (tmp_path / "mapping.yaml").write_text(f"likeset: mapping\nversion: 1\ncolumns: {columns}\n")
-    places: dict[str, Any] = {"source": str(tmp_path / "rows.csv"), "schema": tmp_path / "schema.yaml"}
-    registry.add("patients", **places, mapping=tmp_path / "mapping.yaml")
-    with monkeypatch.context() as patched:
-        patched.setattr("shutil.rmtree", Mock(side_effect=KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            registry.remove("patients")
-    registry.add("patients", **places)
-    assert registry.get("patients").mapping is None
 
 
 def test_small_groups_are_those_of_a_naive_count(tmp_path: Path) -> None:

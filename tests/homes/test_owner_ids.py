@@ -15,6 +15,7 @@ from likeset.homes.owner import Owner
 from likeset.homes.review import rehearse
 from likeset.protocol.terms import Terms
 from likeset.tables.schema import Schema
+from likeset.tables.sources import open_source
 
 WITH_IDS = SCHEMA + "id: {column: patient, rows_per_id: 2}\n"
 KEPT = SCHEMA + "id: {column: patient, keep: 2}\n"
@@ -114,6 +115,6 @@ def test_small_groups_are_counted_among_kept_rows(keeping: Owner, tmp_path: Path
     (tmp_path / "people.csv").write_text("\n".join(["age,dose,sex,ill,patient", *rows]) + "\n")
     data = keeping.registry.get("people")
     for smallest, withheld in ((2, 0), (3, 2)):
-        with data.open_source() as source:
+        with open_source(data.source) as source:
             data_of_run = data.guarded(source, KEEPING, smallest_group=smallest, key=keeping.home.sampling_key())
             assert (data_of_run.withheld, data_of_run.scan.row_count) == (withheld, 12 - withheld)

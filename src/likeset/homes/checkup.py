@@ -24,7 +24,7 @@ from likeset.ledger.ledger import Problem
 from likeset.split.host import environment_folder, program_digest, try_worker, worker_python
 from likeset.tables.profile import ColumnWarning, Inspection, undeclared_id
 from likeset.tables.scan import KeptRowsOfIds, check_most_rows
-from likeset.tables.sources import Source
+from likeset.tables.sources import Source, open_source
 from likeset.trust.cards import Role
 
 _LEAST_DISK = 1 << 30
@@ -204,7 +204,7 @@ class DataCheck:
 def check_data(owner: Owner, name: str) -> DataCheck:
     """Read every row of a data set and compare it with what is declared and allowed; nothing leaves."""
     data, policy = owner.registry.get(name), owner.policy
-    with data.open_source() as source:
+    with open_source(data.source) as source:
         inspection, labelled = Inspection(data.schema), data.schema.label_column is not None
         groups = SmallGroups(data.schema, smallest=policy.smallest_group, labelled=labelled)
         keeping = KeptRowsOfIds.of(source, data.schema, key=data.keep_key(owner.home.sampling_key()))

@@ -125,21 +125,7 @@ def rare_among(groups: SmallGroups, source: Source, kept: NDArray[np.int64] | No
     return groups.rows()
 
 
-_SOURCE, _SCHEMA, _MAPPING = "source.yaml", "schema.yaml", "mapping.yaml"
-
-
-class Mapping(Document):
-    """How the owner's own columns become the declared ones: an SQL expression for each."""
-
-    likeset: Literal["mapping"]
-    version: Literal[1]
-    columns: Annotated[dict[str, str], Field(min_length=1)]
-    where: str = ""
-
-    def query(self, source: str) -> str:
-        parts = [f"({expression}\n) AS {_quoted(name)}" for name, expression in self.columns.items()]
-        condition = f" WHERE ({self.where}\n)" if self.where else ""
-        return f"SELECT {', '.join(parts)} FROM {_table(source)}{condition}"  # noqa: S608 (it can only read)
+_SOURCE, _SCHEMA = "source.yaml", "schema.yaml"
 
 
 class _Place(Document):
@@ -162,14 +148,8 @@ class DataSet:
     name: str  # the owner's name for it
     source: str = field(repr=False)  # an address may hold a password; where its rows lie
     schema: Schema  # what is declared
-    mapping: Mapping | None  # how own columns become declared ones, if they are not that already
     # about columns that may identify people or hardly count, by its first rows; known right after it was added only
     warnings: tuple[ColumnWarning, ...] = ()
-
-    def open_source(self) -> Source:
-        if self.mapping is None:
-            return open_source(self.source)
-        return open_source("sql:" + self.mapping.query(self.source), name=f"data set {self.name}, mapped")
 
     def keep_key(self, key: int) -> int:
         """The secret that decides which rows of an id take part: the same in every run with this data set."""
@@ -244,28 +224,21 @@ class Registry:
             hint = near_miss(name, known) or "; add it with `likeset owner data add`"
             raise InvalidArgument("data set", name, f"is not registered{hint}")
         place = self._folder / name
-        mapping = place / _MAPPING
-        texts = tuple(_text_of(place / file) for file in (_SOURCE, _SCHEMA, _MAPPING))
+        texts = tuple(_text_of(place / file) for file in (_SOURCE, _SCHEMA))
         if name not in self._read or self._read[name][0] != texts:
-            data = DataSet(
-                name,
-                documents.read(place / _SOURCE, _Place).source,
-                Schema.load(place / _SCHEMA),
-                documents.read(mapping, Mapping) if mapping.exists() else None,
-            )
+            data = DataSet(name, documents.read(place / _SOURCE, _Place).source, Schema.load(place / _SCHEMA))
             self._read[name] = texts, data  # parsed once while it is the same: lists judge many runs
         return self._read[name][1]
 
-    def add(self, name: str, source: str, *, schema: Path, mapping: Path | None = None) -> DataSet:
+    def add(self, name: str, source: str, *, schema: Path) -> DataSet:
         """Register a data set; its rows stay where they are."""
         if "/" in checked_name("data set", name):
             raise InvalidArgument("data set", name, "must not contain /")
         if name in self.names():
             raise InvalidArgument("data set", name, "is registered already; take another name")
-        rules = None if mapping is None else documents.read(mapping, Mapping)
         lasting = str(Path(source).absolute()) if Path(source).exists() else source
-        data = DataSet(name, lasting, Schema.load(schema), rules)
-        with data.open_source() as opened:
+        data = DataSet(name, lasting, Schema.load(schema))
+        with open_source(data.source) as opened:
             there = set(opened.schema.names)
             for column in data.schema.needed_columns:
                 if column not in there:
@@ -279,10 +252,7 @@ class Registry:
         identifying = identifying_columns(data.schema, profile.columns)
         place = self._folder / name
         make_private_folder(place)  # an address may hold a password
-        (place / _MAPPING).unlink(missing_ok=True)  # of a data set whose removal was interrupted
         documents.write_text(place / _SCHEMA, data.schema.to_yaml())
-        if rules is not None:
-            documents.write(place / _MAPPING, rules.model_dump(exclude_defaults=True))
         # Last, since a folder without it is no data set.
         documents.write(place / _SOURCE, {"likeset": "data", "version": 1, "source": lasting})
         return replace(data, warnings=(*identifying, *dead_columns(data.schema, profile.columns)))
@@ -303,25 +273,5 @@ def _text_of(path: Path) -> bytes | None:
         return None  # reading the rows later says why
 
 
-def _table(source: str) -> str:
-    if source.startswith("sql:"):
-        return f"(\n{source[len('sql:') :]}\n)"
-    kind = "".join(Path(source).suffixes[-2:]).lower()
-    quoted = "'" + source.replace("'", "''") + "'"
-    if kind.endswith((".parquet", ".pq")):
-        return quoted
-    if kind.endswith(".csv"):
-        return f"read_csv({quoted}, header = true, all_varchar = true)"
-    if kind.endswith(".tsv"):
-        return f"read_csv({quoted}, header = true, all_varchar = true, delim = '\t')"
-    raise BadTable(
-        source, "a mapping goes with a CSV, TSV or Parquet file or sql:SELECT ...; put the SQL into the source instead"
-    )
-
-
 def _digest(*words: str) -> str:
     return hashlib.sha256("\n".join(words).encode()).hexdigest()
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -55,7 +55,7 @@ from likeset.protocol.sealed import Owner as OwnerParty
 from likeset.protocol.split import OWNERS
 from likeset.protocol.terms import Terms, clock_words
 from likeset.protocol.wire import Message
-from likeset.tables.sources import Source
+from likeset.tables.sources import Source, open_source
 from likeset.trust.cards import Card, PinState, Role
 from likeset.trust.letters import PARTICIPATION, PostKind
 
@@ -461,7 +461,7 @@ class Owner(RoleHandler):
         """A data set and its rows as a run may see them, in groups of the size with which the run began."""
         run = self.mail.run(bytes.fromhex(terms.digest))
         smallest = (None if run is None else run.smallest_group) or (policy or self.policy).smallest_group
-        with data.open_source() as source:
+        with open_source(data.source) as source:
             yield source, data.guarded(source, terms, smallest_group=smallest, key=self.home.sampling_key())
 
     def party(self, terms: Terms, data: DataSet, opened: OpenedData) -> OwnerParty:

@@ -72,9 +72,9 @@ STOPPED = "did not continue here"
 # Data sets.
 
 
-def register(owner: Owner, name: str, source: str, *, schema: Path, mapping: Path | None, by: str) -> DataSet:
-    data = owner.registry.add(name, source, schema=schema, mapping=mapping)
-    words = {"source": without_secrets(data.source), "schema": data.schema.digest, "mapped": data.mapping is not None}
+def register(owner: Owner, name: str, source: str, *, schema: Path, by: str) -> DataSet:
+    data = owner.registry.add(name, source, schema=schema)
+    words = {"source": without_secrets(data.source), "schema": data.schema.digest}
     owner.home.note("data", name, **words, by=by)
     return data
 
@@ -98,7 +98,6 @@ def _listed(owner: Owner, data: DataSet) -> dict[str, Any]:
         "source": without_secrets(data.source),
         "schema": data.schema.digest,
         "columns": _kinds(data.schema),
-        "mapped": data.mapping is not None,
         "suspected_identifiers": documents_of(identifying_columns(data.schema)),
         "used_by": _used_by(owner, data.name),
     }

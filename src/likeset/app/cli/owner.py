@@ -50,15 +50,14 @@ def add(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, database or query.", show_default=False)],
     *,
     schema: Annotated[Path, typer.Option(help="The schema that declares its columns.", show_default=False)],
-    mapping: Annotated[Path | None, typer.Option(help="SQL that turns own columns into declared ones.")] = None,
     home: HomePath = HERE,
 ) -> None:
-    """Register a data set. Its rows stay where they are; schema and mapping are copied.
+    """Register a data set. Its rows stay where they are; the schema is copied.
 
-    Example: `likeset owner data add patients patients.csv --schema schema.yaml --mapping mapping.yaml`
+    Example: `likeset owner data add patients patients.csv --schema schema.yaml`
     """
     with opened_owner(home) as opened:
-        data = review.register(opened, name, source, schema=schema, mapping=mapping, by=login())
+        data = review.register(opened, name, source, schema=schema, by=login())
     document = {
         "data": name,
         "source": without_secrets(data.source),
