@@ -541,7 +541,7 @@ class Mail:
         run = self.run(digest)
         if run is None:
             if post == "ending":
-                return True  # of terms that were taken back before they came
+                return False  # of terms that were taken back before they came
             raise TryLater("a document under terms that are not known here")
         cards = run.terms.cards.items()
         peer = next((name for name, known in cards if known == card.fingerprint and name != run.party), None)
@@ -643,7 +643,7 @@ class Mail:
             t.connection.execute("UPDATE letters SET state = 'removed' WHERE id = ? AND state = 'claimed'", (row.id,))
 
     def in_state(self, state: str, *, mailbox: str | None = None) -> list[tuple[Run, StoredLetter]]:
-        runs = {run.digest: run for run in self.runs(mailbox=mailbox)}
+        runs = {run.digest: run for run in self.runs(mailbox=mailbox) if run.readable is not None}
         rows = self._letters("WHERE way = 'out' AND state = ?", state)
         return [(runs[row.digest], row) for row in rows if row.digest in runs]
 
@@ -728,7 +728,7 @@ class Mail:
             self._update(t, run, "state = CASE state WHEN 'posted' THEN 'stale' ELSE 'removed' END", _LEAVING)
         self._delete_key(run)
         has_shares = run.readable is None or run.is_split
-        if run.role == "owner" and has_shares and self.home.database.messages(run=run.name):
+        if run.smallest_group is not None and has_shares and self.home.database.messages(run=run.name):
             self.home.database.purge(run=run.name)  # shares, salts and keys of envelopes
 
     def forget_shares(self, run: Run) -> None:

@@ -6,7 +6,7 @@ import logging
 import os
 import stat
 import threading
-from datetime import UTC, datetime
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import NoReturn
@@ -19,6 +19,7 @@ from likeset.errors import MailboxTrouble, PostTrouble
 from likeset.transports.stores import (
     GONE,
     MOST_LOOKED_AT,
+    MOST_SECONDS,
     NO_FILE,
     Listing,
     Store,
@@ -29,6 +30,7 @@ from likeset.transports.stores import (
     is_left_behind,
     modes_under,
     partial_name,
+    time_of,
 )
 
 # Without a handler, the library's complaints would go to the terminal; each of them is a MailboxTrouble here.
@@ -117,12 +119,8 @@ class SftpStore(Store):
             assert transport is not None  # noqa: S101 - it is connected
             channel = transport.open_session(timeout=seconds)
             channel.settimeout(seconds)
-            ends_waiting = threading.Timer(seconds, client.close)  # the library waits for this answer without an end
-            ends_waiting.start()
-            try:
+            with _closed_after(seconds, client):
                 channel.invoke_subsystem("sftp")
-            finally:
-                ends_waiting.cancel()
             self._client, files = client, paramiko.SFTPClient(channel)
         except BaseException as error:
             client.close()
@@ -141,18 +139,23 @@ class SftpStore(Store):
         return "/".join(filter(None, (self._mailbox.rstrip("/"), folder, name)))
 
     def _list(self, folder: str) -> Listing:
-        files = self._session()
         try:
-            entries = files.listdir_iter(self._path(folder), read_aheads=1)
-            try:
-                return bounded_listing(map(_described, entries))
-            finally:
-                if next(entries, None) is not None:
-                    self.close()  # a listing that is left early keeps one of the server's few handles
+            return bounded_listing(map(_described, self._entries(folder)))
         except FileNotFoundError:
+            files = self._session()
             if not stat.S_ISDIR(files.stat(self._mailbox).st_mode or 0):
                 raise MailboxTrouble(self.address, "is a file on the server; give the address of a folder") from None
             return []
+
+    def _entries(self, folder: str) -> list[paramiko.SFTPAttributes]:
+        files = self._session()
+        assert self._client is not None  # noqa: S101 - of the session
+        with _closed_after(MOST_SECONDS, self._client):
+            entries = files.listdir_iter(self._path(folder), read_aheads=1)
+            listed = list(islice(entries, MOST_LOOKED_AT))
+            if next(entries, None) is not None:
+                self.close()  # a listing that is left early keeps one of the server's few handles
+        return listed
 
     def _read(self, folder: str, name: str, most_bytes: int) -> bytes:
         files, path = self._session(), self._path(folder, name)
@@ -168,7 +171,7 @@ class SftpStore(Store):
         folder_mode, file_mode = modes_under(files.stat(self._mailbox).st_mode or 0)
         self._make(files, self._path(folder), folder_mode)
         if folder not in self._tidied:
-            for entry in list(islice(files.listdir_iter(self._path(folder), read_aheads=1), MOST_LOOKED_AT)):
+            for entry in self._entries(folder):
                 if is_left_behind(entry.filename, entry.st_mtime):
                     self._remove(folder, entry.filename)
             self._tidied.add(folder)
@@ -230,15 +233,26 @@ class SftpStore(Store):
             return PostTrouble(self.address, GONE)
         if isinstance(error, PermissionError):
             return PostTrouble(self.address, "no permission for a folder or file there; ask its keeper to give it")
-        return MailboxTrouble(
+        return PostTrouble(  # of one folder: its other writer may have put a directory in the place of a file
             self.address, "its server failed; it may be full, over its quota or read-only: ask its keeper"
         )
+
+
+@contextlib.contextmanager
+def _closed_after(seconds: float, client: paramiko.SSHClient) -> Iterator[None]:
+    """The library waits without an end while a server answers with nothing, or with entries that it skips."""
+    ends_waiting = threading.Timer(seconds, client.close)
+    ends_waiting.start()
+    try:
+        yield
+    finally:
+        ends_waiting.cancel()
 
 
 def _described(entry: paramiko.SFTPAttributes) -> StoredFile | None:
     if not is_file_name(entry.filename) or not stat.S_ISREG(entry.st_mode or 0):
         return None
-    return StoredFile(entry.filename, entry.st_size or 0, datetime.fromtimestamp(entry.st_mtime or 0, UTC))
+    return StoredFile(entry.filename, entry.st_size or 0, time_of(entry.st_mtime or 0))
 
 
 def _bring_to_disk(files: paramiko.SFTPClient, file: paramiko.SFTPFile) -> None:

@@ -23,8 +23,9 @@ MOST_LISTED = 10_000
 """The largest number of files in a listing: the first names, so that everybody sees the same ones."""
 
 MOST_LOOKED_AT = 100_000  # entries of one listing, whatever they are
-_MOST_SECONDS = 60.0  # for one listing or one file, and longer for large files:
+MOST_SECONDS = 60.0  # for one listing or one file, and longer for large files:
 _LEAST_RATE = 1 << 16  # bytes per second
+_LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 _Item = TypeVar("_Item")
 _FOLDER = re.compile(r"[a-z2-7]{32}")
 _NAME = re.compile(r"[0-9a-f]{64}")
@@ -168,7 +169,7 @@ def bounded_bytes(pieces: Iterable[bytes], most_bytes: int) -> bytes:
 
 def _in_time(items: Iterable[_Item], most_bytes: int = 0) -> Iterator[_Item]:
     """A place that answers a little at a time would keep a home from its other mailboxes and deadlines."""
-    end = time.monotonic() + _MOST_SECONDS + most_bytes / _LEAST_RATE
+    end = time.monotonic() + MOST_SECONDS + most_bytes / _LEAST_RATE
     for item in items:
         if time.monotonic() > end:
             raise _OutOfBounds("an answer takes too long; it is tried again later")
@@ -374,7 +375,12 @@ def _described(entry: os.DirEntry[str]) -> StoredFile | None:
         return None  # removed in this moment
     if not stat.S_ISREG(status.st_mode):
         return None
-    return StoredFile(entry.name, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+    return StoredFile(entry.name, status.st_size, time_of(status.st_mtime))
+
+
+def time_of(seconds: float) -> datetime:
+    """A file's time; a writer can set one that no calendar has."""
+    return datetime.fromtimestamp(min(max(seconds, 0.0), _LATEST), UTC)
 
 
 def _set_mode(descriptor: int, mode: int) -> None:

@@ -23,7 +23,7 @@ from likeset.homes.curator import Curator
 from likeset.homes.home import Clock, Home, utc_now
 from likeset.homes.mail import CLOCKS_APART, TRANSIENT, Mail
 from likeset.homes.owner import Owner
-from likeset.homes.runs import LARGEST_LETTER, Run, StoredLetter, duration
+from likeset.homes.runs import LARGEST_LETTER, Run, StoredLetter, duration, must_know
 from likeset.transports.stores import Store, StoredFile, open_store
 from likeset.trust.cards import Card
 from likeset.trust.letters import (
@@ -216,7 +216,9 @@ class Sync:
         for run in runs:
             if run.is_over and not (run.role == "owner" and run.state == "cancelled" and now < run.end):
                 continue
-            for party in run.terms.cards:
+            # An owner hears no other owner, and terms may name hundreds.
+            parties = must_know(run.terms, run.party).values() if run.role == "owner" else run.terms.cards
+            for party in parties:
                 card = self._card(run, party) if party != run.party else None
                 if card is not None:
                     cards[card.fingerprint] = card
@@ -310,9 +312,7 @@ class Sync:
         except PostTrouble as error:  # a sender that spoils its own folder keeps no other from being heard
             self.note(f"nothing from {card.name} can be read: {error}")
             return []
-        now = self.home.clock()
-        times = {file.name: file.modified for file in listed if file.modified <= now + CLOCKS_APART}
-        known = self.mail.files(folder, times) if listed else {}
+        known = self.mail.files(folder, self._plausible_times(listed))
         # Refused files are remembered only while they are there, so that a flood leaves no trace.
         gone = {name for name, state in known.items() if state == "refused"} - {file.name for file in listed}
         if gone:
@@ -323,6 +323,11 @@ class Sync:
             self._done.left += len(unread) - len(usable)
             self.note(f"ignored files from {card.name}: not letters, or too large")
         return sorted(usable, key=lambda file: (file.modified, file.name))
+
+    def _plausible_times(self, files: Iterable[StoredFile]) -> dict[str, datetime]:
+        """The times of files; without those in the future, which their writer or the mailbox made up."""
+        latest = self.home.clock() + CLOCKS_APART
+        return {file.name: file.modified for file in files if file.modified <= latest}
 
     def _opened(self, card: Card, folder: str, file: StoredFile) -> Post | None:
         try:
@@ -413,9 +418,9 @@ class Sync:
                 self.note(f"posted letters cannot be checked: {error}")
                 continue
             known = {row.name for row in posted.get(folder, ())}
-            times = {name: file.modified for name, file in listed.items() if name in known}
-            self.mail.files(folder, times)
-            behind = max(times.values(), default=self.home.clock()) - self.home.clock()
+            ours = [file for name, file in listed.items() if name in known]
+            self.mail.files(folder, self._plausible_times(ours))
+            behind = max((file.modified for file in ours), default=self.home.clock()) - self.home.clock()
             if behind > CLOCKS_APART:
                 self.note(f"the clock is {duration(behind)} behind the mailbox: set the wrong one")
             if folder in cards:
