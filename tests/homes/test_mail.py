@@ -102,7 +102,7 @@ class TestAnswering:
             assert owner.home.run_key(run.digest) is None  # nobody can seal a letter to this home
 
     def test_more_rows_than_the_terms_say_never_leave(self, owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("likeset.homes.owner.rows_in", lambda replies: 1 + rows_in(replies))
+        monkeypatch.setattr("likeset.homes.mail.rows_in", lambda replies: 1 + rows_in(replies))
         with pytest.raises(IllegalMessage, match="more rows would leave"):
             owner.mail.hear(Outside(owner, TERMS).release())
         assert rows_left(owner) == 0
@@ -343,6 +343,18 @@ class TestTheEnd:
             sealed = letter_in(letter, most_bytes=len(letter)).ciphertext
             for path in folder.glob("home.sqlite*"):  # the write-ahead log, too
                 assert bytes(sealed)[:64] not in path.read_bytes()
+
+    def test_a_letter_that_was_not_posted_when_the_terms_end_is_never_told_as_sent(self, tmp_path: Path) -> None:
+        clock, agreed = Clock(), terms()
+        with opened(make_owner(tmp_path), clock=clock) as owner:
+            approve(owner, agreed)
+            outside = Outside(owner, agreed)
+            heard(owner, outside.release())
+            clock.now = NOON + timedelta(days=900)
+            owner.mail.tick()
+            (offer,) = [row for row in owner.mail.letters(outside.run) if row.kind == "offer"]
+            assert (offer.state, owner.mail.data_of(offer)) == ("withheld", None)
+            assert [entry["rows"] for entry in logged(owner.home, "withheld")] == [offer.rows]
 
     def test_a_letter_that_comes_after_the_end_is_not_answered(self, tmp_path: Path) -> None:
         clock = Clock()

@@ -73,7 +73,8 @@ TABLES = {
         rows INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0, at TEXT NOT NULL, input INTEGER,
         answers INTEGER, data BLOB, state TEXT NOT NULL, folder TEXT NOT NULL DEFAULT '', name TEXT NOT NULL DEFAULT ''
     )""",
-    "letters_by_run": "CREATE INDEX letters_by_run ON letters (digest, peer, way, number)",
+    "letters_by_run": "CREATE INDEX letters_by_run ON letters (digest, way, peer, number, post, state, rows)",
+    "letters_by_input": "CREATE INDEX letters_by_input ON letters (digest, input, content)",
     "letters_by_file": "CREATE INDEX letters_by_file ON letters (folder, name)",
     "letters_to_post": "CREATE INDEX letters_to_post ON letters (state) WHERE state IN ('ready', 'claimed', 'stale')",
     "log_by_kind": "CREATE INDEX log_by_kind ON log (kind, key)",

@@ -222,10 +222,10 @@ class Mail:
         peer = self._peer_of(run, letter)  # named by the terms, introduced, and not revoked
         if self._was_heard(run, peer, letter):
             return
-        if letter.header.number > self._next_number(run, peer):
-            raise TryLater(f"run {run.name}: an earlier letter of {peer.name} has not come yet")
         if self._count(run, peer.name, "post = 'letter' AND state = 'refused'") >= _MOST_REFUSED_LETTERS:
             raise IllegalMessage(f"run {run.name}: too many letters of {peer.name} were refused")
+        if letter.header.number > self._next_number(run, peer):
+            raise TryLater(f"run {run.name}: an earlier letter of {peer.name} has not come yet")
         heard = self._opened(run, peer, letter, place)  # verifies the signature, once
         try:
             if heard.is_receipt:
@@ -722,6 +722,7 @@ class Mail:
     def forget(self, run: Run) -> None:
         """Delete the key of a run and all bytes of its letters; digests of own letters and receipts stay."""
         with self.home.deciding() as t:
+            self.withhold(t, run)
             self._update(t, run, "data = NULL", "AND kind <> ?", RECEIPT)
             # A digest without a secret in it lets a reader of this disk try out rows.
             self._update(t, run, "content = NULL", "AND way = 'in'")
@@ -980,6 +981,11 @@ class Mail:
         way = "out" if run.role == "consumer" else "in"
         rows = (row for row in self.letters(run) if (row.way, row.post) == (way, "letter"))
         return next((row.time for row in rows if way == "out" or row.peer == run.terms.consumer), None)
+
+    def rows_sent(self, run: Run) -> int:
+        """How many rows are in outgoing letters of a run; the parts of one offer are the same rows."""
+        total = "max" if run.is_split else "sum"
+        return int(self._select(f"coalesce({total}(rows), 0)", run, "AND way = 'out'")[0][0])
 
     def data_of(self, row: StoredLetter) -> bytes | None:
         with self.home.database.snapshot() as connection:

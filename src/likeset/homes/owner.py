@@ -492,7 +492,7 @@ class Owner(RoleHandler):
 
     def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
         rows = rows_in(replies)
-        if rows + self._rows_sent(run, replies) > run.terms.rows_per_owner:
+        if self.mail.rows_sent(run) > run.terms.rows_per_owner:
             raise IllegalMessage(
                 f"run {run.name}: more rows would leave than the {run.terms.rows_per_owner} of the terms"
             )
@@ -505,14 +505,6 @@ class Owner(RoleHandler):
         run = self.mail.reload(run)
         is_last = (heard.message.round, heard.kind) == last_call(run.terms)
         self.mail.change(t, run, state="answered" if is_last else run.state, detail="")
-
-    def _rows_sent(self, run: Run, replies: Sequence[Message]) -> int:
-        """Rows in letters of earlier answers; parts of one offer are the same rows."""
-        now = {hashlib.sha256(reply.data).digest() for reply in replies}
-        earlier = [row for row in self.mail.letters(run) if row.way == "out" and row.content not in now]
-        if run.is_split:
-            return max((row.rows for row in earlier), default=0)
-        return sum(row.rows for row in earlier)
 
     def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:
         if not run.is_over and not heard.is_receipt:
