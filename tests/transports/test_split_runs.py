@@ -16,11 +16,12 @@ from shared_run_world import clear_picks
 from split_homes import COMPUTING, SplitHomes, written_slots
 from test_sync import leave, outgoing
 
-from likeset.errors import HomeRestored, InvalidArgument, PartyFailed
+from likeset.errors import HomeRestored, InvalidArgument, LedgerUnavailable, PartyFailed
 from likeset.homes.compute import Computing, reach_document
 from likeset.homes.consumer import PartyState
 from likeset.homes.review import rehearse, rows_that_left, verify
 from likeset.homes.runs import Ending, ending_document
+from likeset.ledger.ledger import Ledger
 from likeset.protocol.party import CURATOR
 from likeset.protocol.split import ComputeInputs, ComputeParty, OpenedSlots
 from likeset.protocol.terms import WITNESS
@@ -181,6 +182,17 @@ class TestOwners:
         homes.clock.now += timedelta(minutes=1)
         assert stored() == (0, slots)
         assert stored() == (0, slots), "asked again, nothing more happens"
+
+    def test_an_owner_that_was_stopped_at_the_end_of_the_terms_deletes_its_shares_later(
+        self, homes: SplitHomes, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        homes.finish()
+        homes.clock.now = homes.run_at("a").end
+        with monkeypatch.context() as stopped:
+            stopped.setattr(Ledger, "purge", lambda *_, **__: (_ for _ in ()).throw(LedgerUnavailable("stopped")))
+            homes.turn("a")
+        homes.turn("a")
+        assert homes.owner("a").ledger.messages(run="run-1") == ()
 
 
 class TestComputing:

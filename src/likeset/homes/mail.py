@@ -727,10 +727,10 @@ class Mail:
             # A digest without a secret in it lets a reader of this disk try out rows.
             self._update(t, run, "content = NULL", "AND way = 'in'")
             self._update(t, run, "state = CASE state WHEN 'posted' THEN 'stale' ELSE 'removed' END", _LEAVING)
-        self._delete_key(run)
         has_shares = run.readable is None or run.is_split
         if run.smallest_group is not None and has_shares and self.home.database.messages(run=run.name):
             self.home.database.purge(run=run.name)  # shares, salts and keys of envelopes
+        self._delete_key(run)  # last: while it is there, the next sync does this again
 
     def forget_shares(self, run: Run) -> None:
         """Delete the key of a run that ended early, and the bytes of the letters that came; receipts leave."""
