@@ -32,6 +32,7 @@ from home_world import (
 )
 
 from likeset.errors import (
+    ChargeRefused,
     HomeRestored,
     IllegalMessage,
     LedgerUnavailable,
@@ -42,9 +43,9 @@ from likeset.errors import (
 )
 from likeset.homes import review
 from likeset.homes.owner import Owner
-from likeset.homes.runs import MOVES, rows_in
+from likeset.homes.runs import MOVES, Run, rows_in
 from likeset.ledger.ledger import Ledger
-from likeset.protocol.party import CURATOR
+from likeset.protocol.party import CURATOR, Step
 from likeset.protocol.wire import Asked, Message, Offer, TargetRelease
 from likeset.trust.letters import letter_in
 
@@ -104,6 +105,18 @@ class TestAnswering:
     def test_more_rows_than_the_terms_say_never_leave(self, owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("likeset.homes.mail.rows_in", lambda replies: 1 + rows_in(replies))
         with pytest.raises(IllegalMessage, match="more rows would leave"):
+            owner.mail.hear(Outside(owner, TERMS).release())
+        assert rows_left(owner) == 0
+
+    def test_noise_is_not_drawn_in_the_transaction_of_its_charge(
+        self, owner: Owner, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def with_noise(_run: Run, step: Step, _inputs: bytes) -> Step:
+            assert step.charge is not None
+            return replace(step, charge=replace(step.charge, repeatable=False))
+
+        monkeypatch.setattr(owner.mail, "_draw_noise", with_noise)
+        with pytest.raises(ChargeRefused, match="noise after a keyed draw"):
             owner.mail.hear(Outside(owner, TERMS).release())
         assert rows_left(owner) == 0
 

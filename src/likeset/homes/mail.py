@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Final
 
 from likeset.errors import (
     BadDocument,
+    ChargeRefused,
     HomeRestored,
     IllegalMessage,
     LedgerUnavailable,
@@ -379,7 +380,9 @@ class Mail:
         return step
 
     def _charge_keyed(self, t: Transaction, run: Run, inputs: bytes, wanted: ChargeWanted) -> bytes:
-        """Charge for a keyed draw in the transaction that records its letter; the ledger rejects noise here."""
+        """Charge for a keyed draw in the transaction that records its letter; noise is rejected before it is drawn."""
+        if not wanted.repeatable:
+            raise ChargeRefused(f"run {run.name}: noise after a keyed draw, whose charge would not be durable yet")
         message, release = wanted.draw()
         charge = self.handlers[run.role].charge(run, wanted)
         return t.answer(charge, message, release, request=wanted.request(inputs=inputs))
