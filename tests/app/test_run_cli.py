@@ -139,6 +139,11 @@ def test_offers_that_a_curator_would_not_take_are_said_by_the_plan(
     assert [note["kind"] for note in world.say("plan", many)["between_organisations"]] == ["rounds-are-syncs"]
 
 
+def test_the_plan_says_that_the_price_of_an_auction_omits_times(world: World) -> None:
+    job = world.market.write_job(auction="threshold")
+    assert [note["kind"] for note in world.say("plan", job)["between_organisations"]] == ["auction-times"]
+
+
 def test_a_run_that_nobody_knows_or_that_was_not_started_cannot_be_followed(world: World) -> None:
     for command in ("watch", "cancel", "report"):
         with pytest.raises(InvalidArgument, match="is not known here"):

@@ -103,6 +103,11 @@ PUBLIC_WIDTH = Notice(
     "the width of the selection's kernel is public here: it follows from the release's, and not from the target's "
     "own distances; give gamma as a number for another one",
 )
+AUCTION_TIMES = Notice(
+    "auction-times",
+    "the price of the auction counts what owners hear, not when: by the clock an owner may see whether others were "
+    "asked for rows",
+)
 SIMULATED_NOISE = Notice(
     "simulated-noise", "simulated, not private: the seed determines the noise; use it for trials only"
 )

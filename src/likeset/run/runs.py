@@ -329,10 +329,11 @@ def check_carried(job: Job) -> list[Notice]:
     return notes
 
 
-def notes_on_size(terms: PlannedTerms) -> list[Notice]:
+def notes_on_terms(terms: PlannedTerms) -> list[Notice]:
+    notes = [] if terms.auction == "everyone" else [notices.AUCTION_TIMES]
     body = Delivery if terms.protocol == "interactive" else Offer
     size = max(most_part_bytes(terms)) if terms.split is not None else padded_size(terms, body)
-    return [] if size <= LARGEST_LETTER else [notices.large_offer(size, LARGEST_LETTER)]
+    return notes if size <= LARGEST_LETTER else [*notes, notices.large_offer(size, LARGEST_LETTER)]
 
 
 def plan_between(job: Job, *, secrets: RunSecrets | None = None) -> Plan:
@@ -400,6 +401,7 @@ def notes_on(consumer: ConsumerRole, run: Run) -> list[Notice]:
         *map(notices.suspected_identifier, identifying_columns(folder.schema(terms))),
         *([notices.uniform_offers(terms.target_size, job.epsilon, terms.rows_per_unit)] if uniform else []),
         *check_carried(job),
+        *notes_on_terms(terms),
     ]
 
 

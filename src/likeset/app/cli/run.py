@@ -71,7 +71,7 @@ def plan(job: JobPath, *, home: HomePath = HERE) -> None:
             wanted = wanted.model_copy(update={"ledger": str(consumer.home.database_file)})
     plans.check_owners_files(wanted)
     planned = runs.plan_between(wanted)
-    notes = [*runs.check_carried(wanted), *runs.notes_on_size(planned.terms)]
+    notes = [*runs.check_carried(wanted), *runs.notes_on_terms(planned.terms)]
     document = {**planned.document(), "between_organisations": notices.notice_documents(notes)}
     texts = [notice.text for notice in (*planned.warnings, *notes)]
     emit(document, view=lambda: screens.show_plan(planned, "Nobody was asked, and nothing was spent."), notes=texts)
