@@ -233,7 +233,7 @@ def _watch(consumer: "consumers.Consumer", followed: "home_runs.Run", home: Path
 def cancel(name: RunName, *, home: HomePath = HERE) -> None:
     """Cancel a run. Releases that were drawn stay stored and charged.
 
-    Unread files are removed from the mailbox, and nothing more is posted. Owners that have offered no rows close it.
+    Unread files are removed from the mailbox, and owners are told. Those that have offered no rows close it.
 
     Example: `likeset run cancel sepsis-2026-07 --home clinic`
     """
@@ -242,7 +242,7 @@ def cancel(name: RunName, *, home: HomePath = HERE) -> None:
         consumer.cancel(followed)
         with mailboxes.opened_syncs(home, [followed.mailbox]) as opened:
             troubles = mailboxes.sync_once(opened).troubles  # takes back what nobody has read
-    notes = ["owners that have offered no rows are told; for the others it ends with their receipt, or with the terms"]
+    notes = ["owners are told; for those that have offered rows it ends with their receipt, or with the terms"]
     if troubles:
         notes.append(f"tell them later, and take the rest back, with: {' '.join(at_home(home, 'likeset sync'))}")
     document = {"run": name, "cancelled": True, "troubles": list(troubles.values())}
