@@ -5,6 +5,7 @@ import io
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,10 +35,12 @@ from likeset.homes.checkup import check_data
 from likeset.homes.data import Registry, SmallGroup, SmallGroups
 from likeset.homes.owner import Owner
 from likeset.homes.review import rehearse
-from likeset.protocol.terms import Kernel
+from likeset.protocol.terms import Budget, Kernel
 from likeset.tables.scan import BLOCK_ROWS, OfferedScan, SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources import open_source
+
+_ANY = {"epsilon": 9.0, "delta": 1e-5, "rows": 99}
 
 
 @pytest.fixture
@@ -181,6 +184,21 @@ def test_a_dry_run_shows_exactly_what_leaves_for_a_release(owner: Owner, protoco
         assert left.table is not None
         assert left.table.equals(trial.rows.table)
     assert trial.rows.count == (6 if protocol == "sealed" else 3)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"auction": "threshold", "auction_epsilon": 1.0, "auction_offset": 5, "owner_budget": Budget(2.0, 1e-5)},
+        {"protocol": "interactive", "size": 3, "summary_release": "gaussian", "owner_budget": Budget(2.0, 1e-5)},
+    ],
+)
+def test_a_dry_run_is_an_example_where_other_owners_rows_have_a_part(tmp_path: Path, changes: dict[str, Any]) -> None:
+    run = terms(**changes)
+    with opened(make_owner(tmp_path, per_run=_ANY, total=dict(_ANY))) as owner:
+        approve(owner, run)
+        owner.mail.hear(Outside(owner, run).release(release_to(run)))
+        assert not rehearse(owner, run).exact
 
 
 def test_terms_that_understate_what_leaves_or_are_for_other_rows_are_refused(owner: Owner) -> None:

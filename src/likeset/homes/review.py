@@ -719,7 +719,7 @@ Basis = Literal["the release that was heard", "no release is needed", "an exampl
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
     basis: Basis  # the release it rests on; unless that is an example, exactly these rows leave
-    rows: LeftRows  # that would leave, at most: fewer do if not everyone is asked
+    rows: LeftRows  # that would leave
     row_count: int  # rows in the data set
     withheld: int  # rows that are never offered, because of small groups
     too_long: int  # rows with a cell that is longer than the schema declares: no rows of any run
@@ -741,6 +741,8 @@ def rehearse(owner: Owner, terms: Terms, *, data: str = "") -> Rehearsal:
     run = owner.mail.run(bytes.fromhex(terms.digest))
     data_set = owner.data_for(terms, data=data or ("" if run is None else run.data))
     basis, values, used = _release(owner, run, terms)
+    if terms.auction != "everyone" or terms.summary_release != "none":
+        basis = "an example"  # other owners' rows have a part in which of these leave
     with owner.opened_data(data_set, terms) as (_, opened):
         party = owner.party(used, data_set, opened)
         replies = [reply for call in _calls(used, values) for reply in _said(party, call)]

@@ -214,8 +214,8 @@ def dry_run(
 ) -> None:
     """Rehearse a run: send nothing, charge nothing, and show the rows that would leave.
 
-    Exactly those rows would leave for the release that was received. Before a release is known, all rows weigh the
-    same, and the command shows an example.
+    Exactly those rows would leave for the release that was received. Before a release is known, and with an auction or
+    releases about the summary, the command shows an example.
 
     Example: `likeset owner dry-run sepsis-2026-07 --show 5 --home st-mary`
     """
