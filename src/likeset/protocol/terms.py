@@ -228,7 +228,9 @@ _OF_PAPER: dict[str, Any] = {"is_fine": True, "is_of_interactive": True}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rounds:
     auction: Literal["auto", "everyone", "threshold", "paper"] = _field(
-        "who is asked for rows: ``everyone``, ``threshold``, ``paper`` (interactive only), or ``auto``", default="auto"
+        "who is asked for rows: ``everyone``, ``threshold``, ``paper`` (interactive only), or ``auto``: ``everyone``, "
+        "but ``threshold`` in ``sealed`` with more than ``offer_factor`` owners for each row",
+        default="auto",
     )
     # Noise is of 1/epsilon ranks, and there are at most a thousand: a millionth asks everybody, which is free where it
     # is called so, and at a thousand there is no noise left.
