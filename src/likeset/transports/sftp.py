@@ -7,6 +7,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import NoReturn
@@ -30,7 +31,6 @@ from likeset.transports.stores import (
     is_left_behind,
     modes_under,
     partial_name,
-    time_of,
 )
 
 # Without a handler, the library's complaints would go to the terminal; each of them is a MailboxTrouble here.
@@ -252,7 +252,7 @@ def _closed_after(seconds: float, client: paramiko.SSHClient) -> Iterator[None]:
 def _described(entry: paramiko.SFTPAttributes) -> StoredFile | None:
     if not is_file_name(entry.filename) or not stat.S_ISREG(entry.st_mode or 0):
         return None
-    return StoredFile(entry.filename, entry.st_size or 0, time_of(entry.st_mtime or 0))
+    return StoredFile(entry.filename, entry.st_size or 0, datetime.fromtimestamp(entry.st_mtime or 0, UTC))
 
 
 def _bring_to_disk(files: paramiko.SFTPClient, file: paramiko.SFTPFile) -> None:

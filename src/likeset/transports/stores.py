@@ -25,7 +25,6 @@ MOST_LISTED = 10_000
 MOST_LOOKED_AT = 100_000  # entries of one listing, whatever they are
 MOST_SECONDS = 60.0  # for one listing or one file, and longer for large files:
 _LEAST_RATE = 1 << 16  # bytes per second
-_LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 _Item = TypeVar("_Item")
 _FOLDER = re.compile(r"[a-z2-7]{32}")
 _NAME = re.compile(r"[0-9a-f]{64}")
@@ -375,12 +374,7 @@ def _described(entry: os.DirEntry[str]) -> StoredFile | None:
         return None  # removed in this moment
     if not stat.S_ISREG(status.st_mode):
         return None
-    return StoredFile(entry.name, status.st_size, time_of(status.st_mtime))
-
-
-def time_of(seconds: float) -> datetime:
-    """A file's time; a writer can set one that no calendar has."""
-    return datetime.fromtimestamp(min(max(seconds, 0.0), _LATEST), UTC)
+    return StoredFile(entry.name, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
 
 
 def _set_mode(descriptor: int, mode: int) -> None:
