@@ -128,6 +128,14 @@ class TestInviting:
         with pytest.raises(InvalidArgument, match="is known under another job"):
             market.invite(size=7)
 
+    def test_a_name_stands_for_one_run_of_a_home_with_several_roles(self, market: Market) -> None:
+        """Budgets know charges by the names of runs."""
+        run = market.invite()
+        with market.consumer.home.deciding() as t:
+            t.connection.execute("UPDATE runs SET role = 'owner' WHERE digest = ?", (run.digest,))
+        with pytest.raises(InvalidArgument, match="is the name of another run in this home"):
+            market.invite()
+
     def test_days_are_counted_from_today(self) -> None:
         now = datetime(2028, 2, 1, 23, tzinfo=UTC)
         times = {"expires": "2028-03-02", "answer_by": "2028-02-16T11:30:00+00:00"}

@@ -242,10 +242,6 @@ class Consumer(ComputeHandler):
         if terms.cards.get(terms.consumer) != self.home.card.fingerprint:
             raise InvalidArgument("terms", terms.run, "name another card than this home's as the consumer's")
         check_between(terms)
-        if any(run.digest.hex() != terms.digest for run in self.mail.runs(name=terms.run)):
-            raise InvalidArgument(
-                "run", terms.run, "is the name of another run in this home; give the job another name"
-            )
         with self.home.deciding() as t:  # two processes never make two keys
             key = self.home.make_run_key(bytes.fromhex(terms.digest))
             signed = SignedTerms(terms.to_json(), self.home.card, key.public).signed_by(self.home.secret)

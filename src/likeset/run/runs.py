@@ -361,6 +361,8 @@ def invite(consumer: ConsumerRole, job: Job, *, expires: str, answer_by: str = "
     folder, known = consumer.folder(job.run), consumer.find(job.run)
     job = job.beside(Path.cwd())
     if known is None:
+        if consumer.mail.runs(name=job.run):  # charges are known by it
+            raise InvalidArgument("run", job.run, "is the name of another run in this home; give the job another name")
         return _sign(consumer, folder, job, expires=expires, answer_by=answer_by)
     if job_of(folder).document() != job.document():
         raise InvalidArgument("run", known.name, "is known under another job; give this one another name")
