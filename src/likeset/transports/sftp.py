@@ -6,7 +6,7 @@ import logging
 import os
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -140,22 +140,25 @@ class SftpStore(Store):
 
     def _list(self, folder: str) -> Listing:
         try:
-            return bounded_listing(map(_described, self._entries(folder)))
+            with contextlib.closing(self._entries(folder)) as entries:
+                return bounded_listing(map(_described, entries))
         except FileNotFoundError:
             files = self._session()
             if not stat.S_ISDIR(files.stat(self._mailbox).st_mode or 0):
                 raise MailboxTrouble(self.address, "is a file on the server; give the address of a folder") from None
             return []
 
-    def _entries(self, folder: str) -> list[paramiko.SFTPAttributes]:
+    def _entries(self, folder: str) -> Generator[paramiko.SFTPAttributes, None, None]:
         files = self._session()
         assert self._client is not None  # noqa: S101 - of the session
-        with _closed_after(MOST_SECONDS, self._client):
+        # Later than the end of ``bounded_listing``: a folder with many entries is trouble with that folder only.
+        with _closed_after(2 * MOST_SECONDS, self._client):
             entries = files.listdir_iter(self._path(folder), read_aheads=1)
-            listed = list(islice(entries, MOST_LOOKED_AT))
-            if next(entries, None) is not None:
-                self.close()  # a listing that is left early keeps one of the server's few handles
-        return listed
+            try:
+                yield from islice(entries, MOST_LOOKED_AT)
+            finally:
+                if next(entries, None) is not None:
+                    self.close()  # a listing that is left early keeps one of the server's few handles
 
     def _read(self, folder: str, name: str, most_bytes: int) -> bytes:
         files, path = self._session(), self._path(folder, name)
@@ -171,7 +174,7 @@ class SftpStore(Store):
         folder_mode, file_mode = modes_under(files.stat(self._mailbox).st_mode or 0)
         self._make(files, self._path(folder), folder_mode)
         if folder not in self._tidied:
-            for entry in self._entries(folder):
+            for entry in list(self._entries(folder)):
                 if is_left_behind(entry.filename, entry.st_mtime):
                     self._remove(folder, entry.filename)
             self._tidied.add(folder)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import paramiko
 import pytest
 from mail_servers import DATA, NAME, OTHER_PAIR, PAIR, MailServer, SshServer, mail_environment, s3_server, ssh_server
 
@@ -319,3 +320,39 @@ def test_an_answer_that_comes_a_little_at_a_time_is_given_up(
     monkeypatch.setattr("time.monotonic", iter(range(0, 10**9, 1000)).__next__)
     with pytest.raises(PostTrouble, match="takes too long"):
         action(store)
+
+
+@pytest.mark.parametrize("skipped", [False, True])
+def test_a_listing_without_an_end_is_given_up(
+    ssh: SshServer, monkeypatch: pytest.MonkeyPatch, *, skipped: bool
+) -> None:
+    """The writer of a folder may have filled it; but only a server has entries that the library skips."""
+
+    def endless(files: paramiko.SFTPClient, _folder: str, read_aheads: int) -> Iterator[paramiko.SFTPAttributes]:
+        while read_aheads:
+            status = files.stat(".")
+            if not skipped:
+                yield status
+
+    store = open_store(ssh.address)
+    with monkeypatch.context() as patch:
+        for module in ("sftp", "stores"):
+            patch.setattr(f"likeset.transports.{module}.MOST_SECONDS", 0.2)
+        patch.setattr("paramiko.SFTPAttributes.filename", "", raising=False)
+        patch.setattr(paramiko.SFTPClient, "listdir_iter", endless)
+        with pytest.raises(MailboxTrouble) as caught:
+            store.list("e" * 32)
+        assert isinstance(caught.value, PostTrouble) != skipped
+    assert store.list("e" * 32) == []
+    store.close()
+
+
+def test_a_directory_in_the_place_of_a_letter_is_trouble_with_this_folder_only(ssh: SshServer) -> None:
+    store, place = open_store(ssh.address), ssh.mailbox / ("d" * 32) / NAME
+    place.mkdir(parents=True)
+    with pytest.raises(PostTrouble, match="its server failed"):
+        store.write(place.parent.name, NAME, DATA)
+    with pytest.raises(PostTrouble, match="its server failed"):
+        store.remove(place.parent.name, NAME)
+    place.rmdir()
+    store.close()
