@@ -27,6 +27,7 @@ from home_world import (
     release_to,
     secret_of,
     signed_terms,
+    signed_text,
     terms,
     write_policy,
 )
@@ -44,7 +45,9 @@ from likeset.errors import (
 from likeset.homes import review
 from likeset.homes.owner import Owner
 from likeset.homes.runs import MOVES, Run, rows_in
+from likeset.ledger.budget import Charge, Request
 from likeset.ledger.ledger import Ledger
+from likeset.privacy.events import NoRelease, View
 from likeset.protocol.party import CURATOR, Step
 from likeset.protocol.wire import Asked, Message, Offer, TargetRelease
 from likeset.trust.letters import letter_in
@@ -368,6 +371,19 @@ class TestTheEnd:
             (offer,) = [row for row in owner.mail.letters(outside.run) if row.kind == "offer"]
             assert (offer.state, owner.mail.data_of(offer)) == ("withheld", None)
             assert [entry["rows"] for entry in logged(owner.home, "withheld")] == [offer.rows]
+
+    def test_a_run_that_never_began_takes_no_answer_from_another_of_its_name(self, tmp_path: Path) -> None:
+        """In a home with several roles, where the owner's terms can no longer be read."""
+        clock = Clock()
+        with opened(make_owner(tmp_path), clock=clock) as owner:
+            run = invite(owner, terms())
+            other = Charge(((View.owners(owner.name), NoRelease()),))
+            with owner.home.deciding() as t:
+                t.answer(other, b"a draw", None, request=Request(run.name, 1, "other"))
+                t.connection.execute("UPDATE runs SET signed = ?", (signed_text("{}"),))
+            clock.now = NOON + timedelta(days=900)
+            owner.mail.tick()
+            assert [message.message for message in owner.ledger.messages(run=run.name)] == [b"a draw"]
 
     def test_a_letter_that_comes_after_the_end_is_not_answered(self, tmp_path: Path) -> None:
         clock = Clock()

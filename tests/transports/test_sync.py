@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from home_world import CONSUMER, NOON, Network, logged, pin, secret_of, signed_terms, terms
+from home_world import CONSUMER, NOON, Network, logged, pin, secret_of, signed_terms, signed_text, terms
 
 from likeset.errors import HomeRestored, LikesetError, MailboxTrouble, PostTrouble
 from likeset.homes import review
@@ -280,6 +280,55 @@ class TestFiles:
         network.turn("a")
         assert mail.letters(mail.runs()[0]) == before
         assert list(mail.files(outgoing(network, CONSUMER, "a").name).values()).count("refused") == 1
+
+    def test_a_flood_of_endings_of_unknown_terms_leaves_no_rows(self, network: Network) -> None:
+        for number in range(3):
+            leave(network, CONSUMER, "a", Post("ending", bytes([number] * 32), b"junk"))
+        network.turn("a")
+        shutil.rmtree(outgoing(network, CONSUMER, "a"))
+        network.turn("a")
+        assert network.sync("a").mail.files(outgoing(network, CONSUMER, "a").name) == {}
+
+    def test_a_time_in_the_future_does_not_move_a_posted_letter(self, network: Network) -> None:
+        """Deadlines are counted from letters, and who keeps the mailbox sets the times of files."""
+        network.ask(terms())
+        network.turn(CONSUMER)
+        for path in box(network):
+            os.utime(path, (0, (NOON + timedelta(days=300)).timestamp()))
+        notes = network.turn(CONSUMER).notes
+        mail = network.sync(CONSUMER).mail
+        assert {row.time for row in mail.letters(mail.runs()[0])} == {NOON}
+        assert any("behind the mailbox" in note for note in notes)
+
+    def test_an_owner_reads_no_folder_of_another_owner(
+        self, network: Network, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pin(network.sync("a").home, "b", "owner")
+        network.ask(terms())
+        network.turn(CONSUMER, "a")
+        store, listed = network.sync("a").store, list[str]()
+
+        def nothing(folder: str) -> list[object]:
+            listed.append(folder)
+            return []
+
+        monkeypatch.setattr(store, "list", nothing)
+        network.turn("a")
+        assert outgoing(network, CURATOR, "a").name in listed
+        assert outgoing(network, "b", "a").name not in listed
+
+    def test_a_run_that_cannot_be_read_keeps_no_other_from_its_letters(self, network: Network) -> None:
+        """Its own are removed from the mailbox when its terms end."""
+        network.held(terms())
+        with network.sync(CURATOR).home.deciding() as t:
+            t.connection.execute("UPDATE runs SET signed = ?", (signed_text("{}"),))
+        network.ask(terms(run="run-2"))
+        network.turn(CONSUMER)
+        assert network.turn(CURATOR).taken == 1
+        assert list(outgoing(network, CURATOR, "a").iterdir())
+        network.clock.now = NOON + timedelta(days=900)
+        network.turn(CURATOR)
+        assert not list(outgoing(network, CURATOR, "a").iterdir())
 
     def test_a_letter_that_cannot_be_opened_is_in_the_log(self, network: Network) -> None:
         run = network.held(terms())

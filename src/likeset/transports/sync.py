@@ -409,7 +409,7 @@ class Sync:
         cards = {self._pair(pin.card).outgoing.folder: pin.card for pin in self.home.pins.pinned()}
         for run, row in self.mail.in_state("posted", mailbox=self.store.address):
             posted.setdefault(row.folder, []).append(row)
-            if row.folder not in cards and (card := self._card(run, row.peer)) is not None:
+            if row.folder not in cards and run.readable is not None and (card := self._card(run, row.peer)) is not None:
                 cards[row.folder] = card
         for folder in {*posted, *(cards.keys() - self._checked)}:
             try:
