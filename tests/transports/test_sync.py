@@ -11,7 +11,18 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from home_world import CONSUMER, NOON, Network, logged, pin, secret_of, signed_terms, signed_text, terms
+from home_world import (
+    CONSUMER,
+    NOON,
+    Network,
+    logged,
+    pin,
+    run_key_of,
+    secret_of,
+    signed_terms,
+    signed_text,
+    terms,
+)
 
 from likeset.errors import HomeRestored, LikesetError, MailboxTrouble, PostTrouble
 from likeset.homes import review
@@ -22,7 +33,7 @@ from likeset.protocol.terms import Budget, Terms
 from likeset.transports import sync
 from likeset.transports.sync import Sync, Synced, serve, sync_once
 from likeset.trust.cards import CardSecret
-from likeset.trust.letters import Post, file_name, pair_of
+from likeset.trust.letters import Post, SignedTerms, file_name, pair_of
 
 _UNPROVEN = {"accept_unproven": ["unbounded"], "total": {"epsilon": 99, "delta": 1e-4, "rows": 999}}
 _UNPROVEN |= {"per_run": {"epsilon": 99, "delta": 1e-4, "rows": 999}}
@@ -268,7 +279,10 @@ class TestFiles:
         network.turn("a", "b")
         assert network.owner("a").mail.runs() == network.owner("b").mail.runs() == []
 
-    def test_documents_in_a_run_that_is_over_leave_no_rows(self, network: Network) -> None:
+    def test_documents_in_a_run_that_is_over_leave_no_rows(
+        self, network: Network, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sync, "_MOST_GONE", 0)
         run = network.held(terms())
         mail = network.sync("a").mail
         before = mail.letters(mail.runs()[0])
@@ -279,15 +293,28 @@ class TestFiles:
         leave(network, CONSUMER, "a", Post("standing", run.digest, b"abstains"))
         network.turn("a")
         assert mail.letters(mail.runs()[0]) == before
-        assert list(mail.files(outgoing(network, CONSUMER, "a").name).values()).count("refused") == 1
+        assert list(mail.files(outgoing(network, CONSUMER, "a").name).values()).count("read") == 1
 
-    def test_a_flood_of_endings_of_unknown_terms_leaves_no_rows(self, network: Network) -> None:
+    def test_a_flood_of_files_that_say_nothing_new_leaves_no_rows(
+        self, network: Network, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Endings of unknown terms, a letter that was heard, terms that are known."""
+        monkeypatch.setattr(sync, "_MOST_GONE", 0)
+        agreed = terms()
+        network.held(agreed)
+        mail, folder = network.sync("a").mail, outgoing(network, CONSUMER, "a")
+        (letter,) = [row for row in mail.letters(mail.runs()[0]) if row.way == "in" and row.peer == CONSUMER]
+        before = mail.files(folder.name).keys() - {path.name for path in folder.iterdir()}
+        other_key = SignedTerms(agreed.to_json(), secret_of(CONSUMER).card, run_key_of("other", agreed.run_id).public)
         for number in range(3):
             leave(network, CONSUMER, "a", Post("ending", bytes([number] * 32), b"junk"))
+            leave(network, CONSUMER, "a", Post("letter", bytes([number] * 32), mail.data_of(letter) or b""))
+        known = other_key.signed_by(secret_of(CONSUMER)).to_bytes()
+        leave(network, CONSUMER, "a", Post("terms", bytes.fromhex(agreed.digest), known))
+        assert network.turn("a").taken == 7
+        shutil.rmtree(folder)
         network.turn("a")
-        shutil.rmtree(outgoing(network, CONSUMER, "a"))
-        network.turn("a")
-        assert network.sync("a").mail.files(outgoing(network, CONSUMER, "a").name) == {}
+        assert mail.files(folder.name).keys() == before | {letter.name}
 
     def test_a_time_in_the_future_does_not_move_a_posted_letter(self, network: Network) -> None:
         """Deadlines are counted from letters, and who keeps the mailbox sets the times of files."""

@@ -420,8 +420,8 @@ class Mail:
         with self.home.deciding() as t:
             if not by_steward:
                 self._check_flood(terms)
-            else:  # the same terms may lie refused in the mailbox: the next sync reads refused files again
-                t.connection.execute("DELETE FROM letters WHERE kind = 'file' AND state = 'refused'")
+            else:  # the same terms may lie refused in the mailbox: the next sync reads their file again
+                t.connection.execute("DELETE FROM letters WHERE kind = 'file'")
             self.handlers[role].admit(terms, by_steward=by_steward)
             return self.add(t, invitation, party, role, mailbox=mailbox, by_steward=by_steward)
 
@@ -554,7 +554,7 @@ class Mail:
             is_flood = peer is not None and self._count(run, peer, "post <> 'letter'") >= _MOST_DOCUMENTS
             is_flood |= len(document) > _MOST_DOCUMENT_BYTES
             if peer is None or run.is_over or is_flood or not handler.hear_document(t, run, peer, post, document):
-                self._note_file(t, *place, state="refused")
+                self._note_file(t, *place)
                 return peer is not None and run.is_over
             # Only the last word of a kind counts; older ones leave no bytes.
             which = "AND peer = ? AND way = 'in' AND post = ? AND post <> 'acceptance'"
@@ -1061,13 +1061,14 @@ class Mail:
                 t.connection.executemany("UPDATE letters SET at = ? WHERE id = ?", late)
         return {name: state for _, name, state, _ in rows}
 
-    def note_file(self, folder: str, name: str, *, state: str) -> None:
+    def note_file(self, folder: str, name: str) -> None:
         with self.home.deciding() as t:
-            self._note_file(t, folder, name, state=state)
+            self._note_file(t, folder, name)
 
-    def _note_file(self, t: Transaction, folder: str, name: str, *, state: str) -> None:
-        row = {"digest": b"", "peer": "", "way": "in", "post": "letter", "kind": "file"}
-        _insert(t, "letters", {**row, "at": stamp(self.home.clock()), "state": state, "folder": folder, "name": name})
+    def _note_file(self, t: Transaction, folder: str, name: str) -> None:
+        """Remember, while a file is there, that it was read and is recorded nowhere else."""
+        row = {"digest": b"", "peer": "", "way": "in", "post": "letter", "kind": "file", "state": "read"}
+        _insert(t, "letters", {**row, "at": stamp(self.home.clock()), "folder": folder, "name": name})
 
     def forget_files(self, folder: str, names: Iterable[str]) -> None:
         with self.home.deciding() as t:

@@ -47,6 +47,7 @@ _GROWTH = 1.5
 _MOST_OPENED = 128  # files of one sender that one sync opens
 _OTHERS = 4  # documents of one sender that one sync reads beside one letter for each run
 _MOST_OWN_OPENED = 16
+_MOST_GONE = 100  # files of one sender that are gone and not yet forgotten
 
 
 class Note(str):
@@ -279,7 +280,7 @@ class Sync:
             self.note(f"a letter of {card.name} cannot be dealt with ({type(error).__name__})")
             self._note_stopped(post, error)
         if place[1] not in self.mail.files(place[0]):
-            self.mail.note_file(*place, state="heard" if good else "refused")
+            self.mail.note_file(*place)
         self._taken.add(post.terms)
         self._done.taken += 1
         self._done.refused += not good
@@ -313,9 +314,9 @@ class Sync:
             self.note(f"nothing from {card.name} can be read: {error}")
             return []
         known = self.mail.files(folder, self._plausible_times(listed))
-        # Refused files are remembered only while they are there, so that a flood leaves no trace.
-        gone = {name for name, state in known.items() if state == "refused"} - {file.name for file in listed}
-        if gone:
+        # These files are remembered only while they are there, so that a flood leaves few rows.
+        gone = {name for name, state in known.items() if state == "read"} - {file.name for file in listed}
+        if len(gone) > _MOST_GONE:
             self.mail.forget_files(folder, gone)
         unread = [file for file in listed if file.name not in known]
         usable = [file for file in unread if file.size <= most_bytes and is_post_size(file.size)]
@@ -344,7 +345,7 @@ class Sync:
         except BadDocument:
             self._done.taken += 1
             self._done.refused += 1
-            self.mail.note_file(folder, file.name, state="refused")
+            self.mail.note_file(folder, file.name)
             self.note(f"refused a file in {card.name}'s folder that {card.name} did not write")
             return None
 
@@ -445,11 +446,11 @@ class Sync:
             except PostTrouble:
                 continue
             except BadDocument:
-                self.mail.note_file(folder, file.name, state="refused")
+                self.mail.note_file(folder, file.name)
                 continue
             if self.mail.is_unknown_own(post.document):
                 self.home.stop(f"an unknown letter of this home to {card.name} is in the mailbox")
-            self.mail.note_file(folder, file.name, state="heard")
+            self.mail.note_file(folder, file.name)
 
 
 # One sync, and the loop.
