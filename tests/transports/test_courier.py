@@ -177,10 +177,27 @@ def test_a_site_takes_only_what_its_home_wants_and_has_room_for(
     site = network.sites["a"]
     assert site.answer("take", [PAIR, NAME, DATA]) is False
     network.store("a").list(PAIR)
-    monkeypatch.setattr(nvflare, "MOST_STORED_BYTES", len(DATA))
+    monkeypatch.setattr(nvflare, "MOST_STORED_BYTES", nvflare.SPACE_OF_A_FILE)
     assert site.answer("take", [PAIR, NAME, DATA]) is True
     assert site.answer("take", [PAIR, "0" * 64, DATA]) is False
     assert site.answer("give", [PAIR, NAME]) == [], "what came is given to nobody"
+
+
+def test_small_files_and_long_listings_do_not_fill_a_sites_disk(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hostile server writes files that no listing shows, and empty ones."""
+    site = network.sites["a"]
+    network.store("a").list(PAIR)
+    monkeypatch.setattr(nvflare, "MOST_STORED_BYTES", 10 * nvflare.SPACE_OF_A_FILE)
+    monkeypatch.setattr("likeset.transports.stores.MOST_LISTED", 3)
+    for number in (*[0] * 20, *range(30)):
+        site.answer("take", [PAIR, f"{number:064x}", b""])
+        site.answer("look", "")
+    assert len(list((network.folder / "a" / "in" / PAIR).iterdir())) == 10
+    assert SiteFiles(network.folder / "a").answer("take", [PAIR, "f" * 64, b""]) is False
+    assert site.answer("drop", [PAIR, "0" * 64]) is True
+    assert site.answer("take", [PAIR, "f" * 64, b""]) is True
 
 
 def test_no_link_is_followed_out_of_the_courier(network: Network, tmp_path: Path) -> None:

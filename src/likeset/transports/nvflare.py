@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import pwd
+import stat
 import threading
 import time
 from collections.abc import Callable
@@ -31,6 +32,7 @@ from likeset.transports.stores import MOST_LISTED, WANTED, DirectoryStore, is_fi
 
 MOST_FILE_BYTES = (1 << 28) + (1 << 20)  # the largest letter with its wrapping
 MOST_STORED_BYTES = 1 << 32  # in in/: a hostile server must not fill the disk
+SPACE_OF_A_FILE = 1 << 12  # that the smallest one takes
 MOST_FOLDERS = 10_000
 
 _CHANNEL = "likeset_courier"
@@ -57,7 +59,8 @@ class SiteFiles:
     def __init__(self, folder: Path) -> None:
         self._out, self._in = folder / "out", folder / "in"
         self._outgoing, self._incoming = DirectoryStore(self._out), DirectoryStore(self._in)
-        self._stored_bytes = 0
+        # Listings have an end, so a hostile server could hide files from them.
+        self._stored_bytes = sum(_space(path) for path in self._in.rglob("*"))
         self._lock = threading.Lock()
 
     def answer(self, topic: str, request: object) -> object:
@@ -76,7 +79,6 @@ class SiteFiles:
     def _look(self, known: str) -> object:
         offered = {folder: _sizes(self._outgoing, folder) for folder in _folders_in(self._out)}
         present = {folder: _sizes(self._incoming, folder) for folder in _folders_in(self._out / WANTED)}
-        self._stored_bytes = sum(sum(sizes.values()) for sizes in present.values())
         content = {"offered": offered, "wanted": {folder: sorted(sizes) for folder, sizes in present.items()}}
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
         return None if digest == known else {**content, "digest": digest}
@@ -89,21 +91,31 @@ class SiteFiles:
             return []
 
     def _take(self, folder: str, name: str, data: bytes) -> bool:
-        fits = len(data) <= MOST_FILE_BYTES and self._stored_bytes + len(data) <= MOST_STORED_BYTES
-        if not fits or not self._is_wanted(folder):
+        stored = self._stored_bytes - _space(self._in / folder / name) + max(len(data), SPACE_OF_A_FILE)
+        if len(data) > MOST_FILE_BYTES or stored > MOST_STORED_BYTES or not self._is_wanted(folder):
             return False
         self._incoming.write(folder, name, data)
-        self._stored_bytes += len(data)
+        self._stored_bytes = stored
         return True
 
     def _drop(self, folder: str, name: str) -> bool:
         if not self._is_wanted(folder):
             return False
+        space = _space(self._in / folder / name)
         self._incoming.remove(folder, name)
+        self._stored_bytes -= space
         return True
 
     def _is_wanted(self, folder: str) -> bool:
         return is_folder_name(folder) and (self._out / WANTED / folder).exists()
+
+
+def _space(path: Path) -> int:
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return 0
+    return max(status.st_size, SPACE_OF_A_FILE) if stat.S_ISREG(status.st_mode) else 0
 
 
 def _folders_in(directory: Path) -> list[str]:
