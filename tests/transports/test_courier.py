@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -131,6 +132,31 @@ def test_a_site_that_does_not_answer_or_lies_disturbs_no_other(network: Network)
     del network.answers["c"]
     network.update("c", "b")
     assert network.store("b").read(OTHER, NAME, most_bytes=100) == DATA
+
+
+def test_a_silent_site_takes_little_time_of_its_reader(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lists large files, and gives none."""
+    now = [1000.0]
+
+    def silent(topic: str, request: object) -> object:
+        if topic != "give":
+            return network.sites["a"].answer(topic, request)
+        now[0] += 10
+        raise NoAnswer(topic)
+
+    monkeypatch.setattr(nvflare, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    network.store("b").list(PAIR)
+    for number in range(5):
+        network.store("a").write(PAIR, f"{number:064x}", DATA)
+    network.answers["a"] = silent
+    for _ in range(10):
+        network.update("a", "b")
+        now[0] += 1
+    assert now[0] < 1030
+    del network.answers["a"]
+    now[0] += 100
+    network.update("a", "b")
+    assert len(network.store("b").list(PAIR)) == 5
 
 
 ODD_VIEWS: list[object] = [

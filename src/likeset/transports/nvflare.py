@@ -42,6 +42,7 @@ _LEAST_RATE = 1 << 18  # bytes per second: large files may take longer
 _LARGE = 1 << 20
 _MOST_LARGE = 4  # files of more than _LARGE bytes in the server's memory at once
 _SECONDS_UNTIL_RETRY = 30.0
+_LONGEST_REST = 600.0  # from a site that gave no answer
 _MOST_REMEMBERED = 100_000
 _SHORTEST, _LONGEST = 0.03, 1.0  # seconds between two updates of a site
 _PAUSE_PER_SILENCE = 0.1  # a site that was silent for ten seconds is updated every second
@@ -203,14 +204,19 @@ class Router:
         return files if sources else None
 
     def _carry(self, source: str, size: int, site: str, folder: str, name: str) -> bool:
-        if size > MOST_FILE_BYTES or time.monotonic() < self._retry_at.get((site, folder, name), 0.0):
+        retry_at = max(self._retry_at.get((site, folder, each), 0.0) for each in (name, ""))
+        if size > MOST_FILE_BYTES or time.monotonic() < retry_at:
             return False
         seconds = _SECONDS_PER_CALL + size / _LEAST_RATE
         with self._large if size > _LARGE else contextlib.nullcontext():
+            began = time.monotonic()
             try:
                 given = self._call(source, "give", [folder, name], seconds)
             except NoAnswer:
                 self.forget(source)
+                # Others have their turn, also if it is silent for each of its files.
+                silence = time.monotonic() - began
+                self._retry_at[site, folder, ""] = time.monotonic() + min(9 * silence, _LONGEST_REST)
                 return False
             match given:
                 case [bytes(data)] if len(data) == size:
