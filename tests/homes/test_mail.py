@@ -406,6 +406,8 @@ class TestReceipts:
         assert (kept.rows, kept.letters) == (TERMS.rows_per_owner, (letter_in(letter, most_bytes=1 << 28).digest,))
         assert outside.run.state == "closed"
         assert heard(owner, receipt) == ()
+        with pytest.raises(IllegalMessage, match="a second receipt"):
+            owner.mail.hear(outside.receipt([letter], TERMS.rows_per_owner))
         assert len(logged(owner.home, "acknowledged")) == 1
 
     def test_a_receipt_comes_after_a_withdrawal_too(self, owner: Owner) -> None:

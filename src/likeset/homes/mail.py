@@ -697,6 +697,8 @@ class Mail:
             rows = sum(sent[letter].rows for letter in receipt.letters if letter in sent)
             if not set(receipt.letters) <= sent.keys() or receipt.rows != rows:
                 raise IllegalMessage(f"run {run.name}: a receipt for other letters or rows than this home sent")
+            if self.receipt(run) is not None:  # each would stay for good
+                raise IllegalMessage(f"run {run.name}: a second receipt")
             # The receipt stands alone, so it is stored instead of the letter, which nobody can open later.
             self._insert_heard(t, run, heard, "heard", data=receipt.to_bytes())
             t.append("acknowledged", run.name, {"rows": receipt.rows, "letters": len(receipt.letters)})
