@@ -327,9 +327,7 @@ class TestFiles:
         assert {row.time for row in mail.letters(mail.runs()[0])} == {NOON}
         assert any("behind the mailbox" in note for note in notes)
 
-    def test_an_owner_reads_no_folder_of_another_owner(
-        self, network: Network, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_an_owner_reads_no_folder_of_another_owner(self, network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
         pin(network.sync("a").home, "b", "owner")
         network.ask(terms())
         network.turn(CONSUMER, "a")
@@ -451,6 +449,23 @@ class TestFiles:
             network.settle()
         with pytest.raises(HomeRestored):
             network.turn("a")
+
+    def test_a_curator_looks_for_unknown_letters_before_it_writes_to_an_owner(self, tmp_path: Path) -> None:
+        """Owners are not pinned there; a copy of a whole machine has the keys of runs, and would draw again."""
+        with Network(tmp_path / "now", policies=POLICIES) as network:
+            answers = _until_offers(network, terms(**AUCTION))
+            assert answers
+            network.sync(CURATOR).close()
+            shutil.copytree(network.place / CURATOR, tmp_path / "copy")
+            network.turn(CURATOR)
+            asked = {path: path.read_bytes() for path in outgoing(network, CURATOR, "a").iterdir()}
+            assert asked
+            network.drop()
+            shutil.rmtree(network.place / CURATOR)
+            shutil.copytree(tmp_path / "copy", network.place / CURATOR)
+            with pytest.raises(HomeRestored):
+                network.turn(CURATOR)
+            assert {path: path.read_bytes() for path in outgoing(network, CURATOR, "a").iterdir()} == asked
 
     def test_a_trusted_curator_stores_neither_offers_nor_the_target(self, network: Network) -> None:
         """They would be beside the key that opens them."""

@@ -646,8 +646,8 @@ class Mail:
             t.connection.execute("UPDATE letters SET state = 'removed' WHERE id = ? AND state = 'claimed'", (row.id,))
 
     def in_state(self, state: str, *, mailbox: str | None = None) -> list[tuple[Run, StoredLetter]]:
-        runs = {run.digest: run for run in self.runs(mailbox=mailbox)}
         rows = self._letters("WHERE way = 'out' AND state = ?", state)
+        runs = {run.digest: run for run in self.runs(mailbox=mailbox)} if rows else {}
         return [(runs[row.digest], row) for row in rows if row.digest in runs]
 
     def withhold(self, t: Transaction, run: Run) -> None:

@@ -408,10 +408,12 @@ class Sync:
         """Find files that somebody else removed, to be posted again, and files of this home that it does not know."""
         posted: dict[str, list[StoredLetter]] = {}
         cards = {self._pair(pin.card).outgoing.folder: pin.card for pin in self.home.pins.pinned()}
-        for run, row in self.mail.in_state("posted", mailbox=self.store.address):
-            posted.setdefault(row.folder, []).append(row)
+        waiting = self.mail.in_state("ready", mailbox=self.store.address)  # a home looks before it writes to a folder
+        for run, row in [*self.mail.in_state("posted", mailbox=self.store.address), *waiting]:
+            if row.folder:
+                posted.setdefault(row.folder, []).append(row)
             if row.folder not in cards and run.readable is not None and (card := self._card(run, row.peer)) is not None:
-                cards[row.folder] = card
+                cards[self._pair(card).outgoing.folder] = card
         for folder in {*posted, *(cards.keys() - self._checked)}:
             try:
                 listed = {file.name: file for file in self.store.list(folder)}
