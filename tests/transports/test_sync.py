@@ -33,7 +33,7 @@ from likeset.protocol.terms import Budget, Terms
 from likeset.transports import sync
 from likeset.transports.sync import Sync, Synced, serve, sync_once
 from likeset.trust.cards import CardSecret
-from likeset.trust.letters import Post, SignedTerms, file_name, pair_of
+from likeset.trust.letters import Post, SignedTerms, file_name, pair_of, size_of_post
 
 _UNPROVEN = {"accept_unproven": ["unbounded"], "total": {"epsilon": 99, "delta": 1e-4, "rows": 999}}
 _UNPROVEN |= {"per_run": {"epsilon": 99, "delta": 1e-4, "rows": 999}}
@@ -417,6 +417,29 @@ class TestFiles:
         (folder / ("1" * 64)).write_bytes(bytes(4096 + 15))
         look = network.turn("a")
         assert (look.left, look.taken) == (2, 0)
+
+    def test_files_without_content_cost_little_however_many_runs_a_sender_was_in(
+        self, network: Network, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """They take no room and no upload, and are read again with each sync."""
+        curator = network.sync(CURATOR)
+        pin(curator.home, "a", "owner")
+        for number in range(12):
+            curator.mail.invited(signed_terms(terms(run=f"run-{number}")), mailbox=network.address)
+        most = size_of_post(curator.mail.most_bytes(curator.mail.runs()[0], "a"))
+        folder, sizes, read = outgoing(network, "a", CURATOR), list[int](), curator.store.read
+        folder.mkdir()
+        for number in range(12):
+            with (folder / f"{number:064x}").open("wb") as file:
+                file.truncate(most)
+
+        def counted(folder: str, name: str, *, most_bytes: int) -> bytes:
+            sizes.append(most_bytes)
+            return read(folder, name, most_bytes=most_bytes)
+
+        monkeypatch.setattr(curator.store, "read", counted)
+        assert network.turn(CURATOR).left == 12
+        assert len(sizes) == 8
 
     def test_terms_that_another_party_signed_are_refused(self, network: Network) -> None:
         agreed = terms()

@@ -45,7 +45,8 @@ NOTHING_NEW = "nothing new"
 
 _GROWTH = 1.5
 _MOST_OPENED = 128  # files of one sender that one sync opens
-_OTHERS = 4  # documents of one sender that one sync reads beside one letter for each run
+_OTHERS = 4  # documents of one sender that one sync reads beside letters
+_MOST_LETTERS = 8  # of one sender that one sync reads, if each is as large as one of another run may be
 _MOST_OWN_OPENED = 16
 _MOST_GONE = 100  # files of one sender that are gone and not yet forgotten
 
@@ -246,7 +247,7 @@ class Sync:
         ]
         pin = self.home.pins.by_fingerprint(card.fingerprint)
         other = MOST_TERMS_BYTES if pin is not None and pin.role == "consumer" else MOST_ACCEPTANCE_BYTES
-        left = _OTHERS * size_of_post(other) + sum(map(size_of_post, letters))
+        left = _OTHERS * size_of_post(other) + sum(sorted(map(size_of_post, letters))[-_MOST_LETTERS:])
         opened = 0
         for file in self._unread(card, folder, size_of_post(max([other, *letters]))):
             left -= file.size
