@@ -316,6 +316,23 @@ class TestFiles:
         network.turn("a")
         assert mail.files(folder.name).keys() == before | {letter.name}
 
+    def test_a_flood_of_files_in_a_homes_own_folder_leaves_no_rows(
+        self, network: Network, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Who keeps the mailbox, or the other of the two, can write there."""
+        monkeypatch.setattr(sync, "_MOST_GONE", 0)
+        network.held(terms())
+        folder, files = outgoing(network, "a", CURATOR), network.sync("a").mail.files
+        before, known = set(folder.iterdir()), files(folder.name)
+        for number in range(3):
+            leave(network, "a", CURATOR, Post("standing", bytes([number] * 32), b"waiting"))
+        network.turn("a")
+        assert len(files(folder.name)) == len(known) + 3
+        for path in set(folder.iterdir()) - before:
+            path.unlink()
+        network.turn("a")
+        assert files(folder.name) == known
+
     def test_a_time_in_the_future_does_not_move_a_posted_letter(self, network: Network) -> None:
         """Deadlines are counted from letters, and who keeps the mailbox sets the times of files."""
         network.ask(terms())

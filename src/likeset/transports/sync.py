@@ -8,7 +8,7 @@ import base64
 import contextlib
 import hashlib
 import hmac
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -315,16 +315,19 @@ class Sync:
             self.note(f"nothing from {card.name} can be read: {error}")
             return []
         known = self.mail.files(folder, self._plausible_times(listed))
-        # These files are remembered only while they are there, so that a flood leaves few rows.
-        gone = {name for name, state in known.items() if state == "read"} - {file.name for file in listed}
-        if len(gone) > _MOST_GONE:
-            self.mail.forget_files(folder, gone)
+        self._forget_gone(folder, known, listed)
         unread = [file for file in listed if file.name not in known]
         usable = [file for file in unread if file.size <= most_bytes and is_post_size(file.size)]
         if len(usable) < len(unread):
             self._done.left += len(unread) - len(usable)
             self.note(f"ignored files from {card.name}: not letters, or too large")
         return sorted(usable, key=lambda file: (file.modified, file.name))
+
+    def _forget_gone(self, folder: str, known: Mapping[str, str], there: Iterable[StoredFile]) -> None:
+        """Files without content for this home are remembered only while they are there: a flood leaves few rows."""
+        gone = {name for name, state in known.items() if state == "read"} - {file.name for file in there}
+        if len(gone) > _MOST_GONE:
+            self.mail.forget_files(folder, gone)
 
     def _plausible_times(self, files: Iterable[StoredFile]) -> dict[str, datetime]:
         """The times of files; without those in the future, which their writer or the mailbox made up."""
@@ -432,9 +435,10 @@ class Sync:
             self.mail.post_again(row for row in posted.get(folder, ()) if row.name not in listed)
             self._checked.add(folder)
 
-    def _check_own(self, card: Card, folder: str, files: Iterable[StoredFile]) -> None:
+    def _check_own(self, card: Card, folder: str, files: Sequence[StoredFile]) -> None:
         """A file in this home's own folder that it signed and does not know shows that an old backup was restored."""
         known, opened, left = self.mail.files(folder), 0, size_of_post(LARGEST_LETTER)
+        self._forget_gone(folder, known, files)
         for file in files:
             state = known.get(file.name)
             if state in ("removed", "stale"):
