@@ -18,7 +18,7 @@ import pytest
 from home_world import fingerprint, introduce, make_owner, opened, signed_text, terms
 
 from likeset.errors import InvalidArgument, LikesetError
-from likeset.homes.owner import Owner, accounts_for
+from likeset.homes.owner import Owner
 from likeset.protocol.terms import Budget, Kernel, Terms, read_foreign
 
 _BUDGET = {"epsilon": 1.0, "delta": 1e-5}
@@ -181,7 +181,7 @@ def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owner]:
     with opened(folder) as made:
         for shape in ("gaussian", "sealed"):  # loads libraries
             small = read_foreign(written(ordinary(shape), ("size",), "6"))
-            accounts_for(made.ledger, made.name, small, made.policy)
+            made.accounts_for(small, made.policy)
         introduce(made.home, small)
         yield made
 
@@ -221,7 +221,7 @@ def test_what_terms_cost_is_computed_or_refused_in_few_steps_and_little_room(own
     priced, policy = 0, owner.policy
     for text in _ends(shape):
         agreed = read_foreign(text)
-        seen = measured(lambda: accounts_for(owner.ledger, owner.name, agreed, policy), most=_TO_PRICE)  # noqa: B023
+        seen = measured(lambda: owner.accounts_for(agreed, policy), most=_TO_PRICE)  # noqa: B023
         priced += not isinstance(seen, LikesetError)
         assert owner.judge(agreed).accepted or owner.judge(agreed).reasons
     assert priced > 10

@@ -310,7 +310,7 @@ def test_terms_that_cannot_be_priced_are_refused_and_spoil_no_list(
     def overflowing(*_: object, **__: object) -> None:
         raise OverflowError("cannot convert float infinity to integer")
 
-    monkeypatch.setattr("likeset.homes.owner.accounts_for", overflowing)
+    monkeypatch.setattr("likeset.homes.owner.Owner.accounts_for", overflowing)
     assert owner.judge(terms()).reasons == ("its cost cannot be computed (OverflowError)",)
     (listed,) = [review.inbox_run(owner, run) for run in owner.waiting()]
     assert listed["status"] == "owner.yaml refuses it"

@@ -17,7 +17,7 @@ from chance import SEED
 from likeset.homes.consumer import Consumer
 from likeset.homes.home import Home
 from likeset.homes.mail import Mail
-from likeset.homes.owner import open_owner, spent_by_run
+from likeset.homes.owner import open_owner
 from likeset.homes.review import verify
 from likeset.homes.runs import Ending
 from likeset.protocol.party import CURATOR
@@ -65,7 +65,7 @@ def check_run(processes: Processes) -> Ending:
     for name in OWNERS:
         with open_owner(place / name) as owner:
             assert verify(owner)[0] == []
-            assert sum(charge["rows"] for charge in spent_by_run(owner.ledger)) == terms.rows_per_owner
+            assert sum(charge["rows"] for charge in owner.spent_by_run()) == terms.rows_per_owner
     return ended
 
 

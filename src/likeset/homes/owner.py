@@ -47,7 +47,7 @@ from likeset.homes.runs import (
     rows_in,
 )
 from likeset.ledger.budget import Account, Charge, Limit, Request
-from likeset.ledger.ledger import Ledger, Transaction
+from likeset.ledger.ledger import Transaction
 from likeset.privacy.events import NoRelease, View
 from likeset.protocol.party import Party, last_call
 from likeset.protocol.prices import PlannedView, views_of_owners
@@ -59,25 +59,8 @@ from likeset.tables.sources import Source, open_source
 from likeset.trust.cards import Card, PinState, Role
 from likeset.trust.letters import PARTICIPATION, PostKind
 
-# Budgets over all runs.
-
 BEGIN = "owner/begin"
 """The kind of the charge that opens a run at this owner."""
-
-
-def accounts_under(ledger: Ledger, name: str, policy: Policy, *, path: Path) -> tuple[Account, ...]:
-    try:
-        return ledger.accounts(limits=_limits(name, policy))
-    except OtherRelation as error:
-        reason = f"runs were charged under {error.planned}; restore that value, or make another home"
-        raise BadDocument(str(path), reason, field="total.relation") from error
-
-
-def _limits(name: str, policy: Policy) -> dict[View, Limit]:
-    return {
-        View.owners(name): policy.limit_toward_others(),
-        View.curator(name): policy.limit_of_rows(),
-    }
 
 
 @lru_cache(maxsize=1024)
@@ -85,61 +68,6 @@ def costs_of(terms: Terms, name: str) -> tuple[PlannedView, PlannedView, Planned
     """What a run lets the other owners, the curator and the consumer see of this owner's rows."""
     others, curator, consumer = views_of_owners(terms, owners=(name,))
     return others, curator, consumer
-
-
-def accounts_for(ledger: Ledger, name: str, terms: Terms, policy: Policy) -> Accounts:
-    """Both budgets of a policy before and after a run; one that was charged already is not counted twice."""
-    others, curator, _ = costs_of(terms, name)
-    charged = {line["toward"] for line in spent_by_run(ledger, run=terms.run)}
-    limits, other_unit = _limits(name, policy), None
-    event = NoRelease() if "others" in charged else others.event
-    try:
-        (toward,) = ledger.quote(Charge(((others.view, event),)), limits=limits)
-    except OtherRelation as error:  # it cannot be charged here, and the policy says why
-        other_unit = error.account if isinstance(error, OtherUnit) else None
-        (toward,) = ledger.quote(Charge(((others.view, NoRelease()),)), limits=limits)
-    rows, readable = (0, 0) if "curator" in charged else (curator.rows, curator.readable)
-    ((before, after),) = ledger.quote(Charge(((curator.view, curator.event),), rows, readable), limits=limits)
-    return Accounts(
-        epsilon=Spending(toward[0].epsilon or 0.0, others.guarantee.epsilon, toward[1].epsilon or 0.0),
-        rows=Spending(before.rows, curator.rows, after.rows),
-        readable=Spending(before.readable, curator.readable, after.readable),
-        delta=toward[0].delta or 0.0,
-        charged=has_begun(ledger, terms.run),
-        other_unit=other_unit,
-    )
-
-
-def has_begun(ledger: Ledger, run: str) -> bool:
-    with ledger.reading() as state:
-        return Request(run, 0, BEGIN).key in state.requests
-
-
-def began(ledger: Ledger) -> dict[str, datetime]:
-    with ledger.reading() as state:
-        opening = [charged for charged in state.charges if BEGIN in charged.key]
-    return {json.loads(charged.key)[0]: datetime.fromisoformat(charged.at) for charged in opening}
-
-
-def spent_by_run(ledger: Ledger, *, run: str = "") -> list[dict[str, Any]]:
-    """Every charge (of one run) that cost something, oldest first.
-
-    Its run and time, the rows disclosed at most, toward whom (``others`` or ``curator``), and whether it was answered.
-    """
-    with ledger.reading() as state:
-        return [
-            {
-                "run": name,
-                "at": charged.at,
-                "toward": "others" if view.observer == "owners" else "curator",
-                "rows": charged.charge.rows,
-                "answered": state.requests[charged.key].digest is not None,
-            }
-            for charged in state.charges
-            if (name := json.loads(charged.key)[0]) == run or not run
-            for view, event in charged.charge.costs
-            if charged.charge.rows or not isinstance(event, NoRelease)
-        ]
 
 
 # Cards of a run.
@@ -233,7 +161,7 @@ class Owner(RoleHandler):
         if known is not None and known[1] != self.name:
             reason = f"was {known[1]}, and a home keeps its name; restore it, or make another home"
             raise BadDocument(str(self.home.folder / SETTINGS_FILE), reason, field="name")
-        accounts_under(self.ledger, self.name, policy, path=self.home.policy_file)
+        self.accounts(policy)
         return policy
 
     def _as_written(self) -> Policy:
@@ -252,8 +180,76 @@ class Owner(RoleHandler):
         if self.home.policy_in_log != (digest, self.name):
             words = {"digest": digest, "name": self.name, "policy": policy.model_dump(mode="json")}
             self.home.note("policy", "", **words, **({"by": by} if by else {}))
-        self.ledger.set_limits(_limits(self.name, policy))
+        self.ledger.set_limits(self._limits(policy))
         return policy
+
+    # Budgets over all runs.
+
+    def _limits(self, policy: Policy) -> dict[View, Limit]:
+        return {
+            View.owners(self.name): policy.limit_toward_others(),
+            View.curator(self.name): policy.limit_of_rows(),
+        }
+
+    def accounts(self, policy: Policy) -> tuple[Account, ...]:
+        try:
+            return self.ledger.accounts(limits=self._limits(policy))
+        except OtherRelation as error:
+            reason = f"runs were charged under {error.planned}; restore that value, or make another home"
+            raise BadDocument(str(self.home.policy_file), reason, field="total.relation") from error
+
+    def accounts_for(self, terms: Terms, policy: Policy) -> Accounts:
+        """Both budgets of a policy before and after a run; one that was charged already is not counted twice."""
+        others, curator, _ = costs_of(terms, self.name)
+        charged = {line["toward"] for line in self.spent_by_run(run=terms.run)}
+        limits, other_unit = self._limits(policy), None
+        event = NoRelease() if "others" in charged else others.event
+        try:
+            (toward,) = self.ledger.quote(Charge(((others.view, event),)), limits=limits)
+        except OtherRelation as error:  # it cannot be charged here, and the policy says why
+            other_unit = error.account if isinstance(error, OtherUnit) else None
+            (toward,) = self.ledger.quote(Charge(((others.view, NoRelease()),)), limits=limits)
+        rows, readable = (0, 0) if "curator" in charged else (curator.rows, curator.readable)
+        ((before, after),) = self.ledger.quote(Charge(((curator.view, curator.event),), rows, readable), limits=limits)
+        return Accounts(
+            epsilon=Spending(toward[0].epsilon or 0.0, others.guarantee.epsilon, toward[1].epsilon or 0.0),
+            rows=Spending(before.rows, curator.rows, after.rows),
+            readable=Spending(before.readable, curator.readable, after.readable),
+            delta=toward[0].delta or 0.0,
+            charged=self.has_begun(terms.run),
+            other_unit=other_unit,
+        )
+
+    def has_begun(self, run: str) -> bool:
+        with self.ledger.reading() as state:
+            return Request(run, 0, BEGIN).key in state.requests
+
+    def began(self) -> dict[str, datetime]:
+        """When each run began."""
+        with self.ledger.reading() as state:
+            opening = [charged for charged in state.charges if BEGIN in charged.key]
+        return {json.loads(charged.key)[0]: datetime.fromisoformat(charged.at) for charged in opening}
+
+    def spent_by_run(self, *, run: str = "") -> list[dict[str, Any]]:
+        """Every charge (of one run) that cost something, oldest first.
+
+        Its run and time, the rows disclosed at most, toward whom (``others`` or ``curator``), and whether it was
+        answered.
+        """
+        with self.ledger.reading() as state:
+            return [
+                {
+                    "run": name,
+                    "at": charged.at,
+                    "toward": "others" if view.observer == "owners" else "curator",
+                    "rows": charged.charge.rows,
+                    "answered": state.requests[charged.key].digest is not None,
+                }
+                for charged in state.charges
+                if (name := json.loads(charged.key)[0]) == run or not run
+                for view, event in charged.charge.costs
+                if charged.charge.rows or not isinstance(event, NoRelease)
+            ]
 
     # Verdicts.
 
@@ -263,11 +259,11 @@ class Owner(RoleHandler):
         if self.name not in terms.owners:
             return Verdict((f"{self.name} is not among the owners that the terms invite",))
         try:
-            accounts = accounts_for(self.ledger, self.name, terms, policy)
+            accounts = self.accounts_for(terms, policy)
         except (LikesetError, ArithmeticError, ValueError) as error:  # a stranger's numbers may be odd together
             return Verdict((f"its cost cannot be computed ({type(error).__name__})",))
         reasons = [*self._about_cards(policy, terms), *self._about_data(terms, data)]
-        return Verdict((*reasons, *verdict(policy, terms, accounts, began=began(self.ledger), now=self.now()).reasons))
+        return Verdict((*reasons, *verdict(policy, terms, accounts, began=self.began(), now=self.now()).reasons))
 
     def asking(self, terms: Terms) -> tuple[AskingCard, ...]:
         return asking_cards(self.policy, self.name, terms, self.home.pins)
@@ -304,9 +300,6 @@ class Owner(RoleHandler):
         if not found:
             raise InvalidArgument("RUN", name, "is not known here; see `likeset owner inbox --all`")
         return found[0]
-
-    def has_begun(self, name: str) -> bool:
-        return has_begun(self.ledger, name)
 
     def mark(self, run: Run) -> str:
         """A digest of what was decided; with it, a person's decision refers to the state that was shown."""
@@ -477,7 +470,7 @@ class Owner(RoleHandler):
         fingerprint, data, policy = self._opened[run.digest]
         if run.data != data:
             raise TryLater(f"run {run.name}: another data set was approved while rows were read")
-        reasons = about_month(policy, run.name, began(self.ledger), self.now())
+        reasons = about_month(policy, run.name, self.began(), self.now())
         if reasons:
             raise IllegalMessage("; ".join(reasons))
         others, _, _ = costs_of(run.terms, self.name)

@@ -22,11 +22,7 @@ from likeset.homes.mail import Mail
 from likeset.homes.owner import (
     AskingCard,
     Owner,
-    accounts_for,
-    accounts_under,
-    began,
     costs_of,
-    spent_by_run,
 )
 from likeset.homes.policy import BUDGETS, Accounts, Policy, Verdict, amount, runs_this_month
 from likeset.homes.runs import (
@@ -223,17 +219,17 @@ def budget_overview(owner: Owner) -> dict[str, Any]:
     ``delta``, at which epsilon holds over all runs, is the sum of the deltas of the limits that were in force.
     """
     policy = owner.policy
-    accounts = accounts_under(owner.ledger, owner.name, policy, path=owner.home.policy_file)
+    accounts = owner.accounts(policy)
     spent = {name: sum(getattr(account, name) or 0 for account in accounts) for name in BUDGETS}
     limits = _limits_of(policy)
     return {
         **{name: {"spent": spent[name], "limit": limits[name]} for name in BUDGETS},
         "delta": sum(account.delta or 0.0 for account in accounts),
         "runs_this_month": {
-            "spent": runs_this_month(began(owner.ledger), owner.now()),
+            "spent": runs_this_month(owner.began(), owner.now()),
             "limit": policy.runs_per_month,
         },
-        "history": spent_by_run(owner.ledger),
+        "history": owner.spent_by_run(),
     }
 
 
@@ -440,7 +436,7 @@ def verify(owner: Owner, *, head: Head | None = None) -> tuple[list[Problem], li
         return problems, []  # what does not hold says nothing about the rest
     remarks = []
     spent: Counter[str] = Counter()
-    for charge in spent_by_run(owner.ledger):
+    for charge in owner.spent_by_run():
         spent[charge["run"]] += charge["rows"]
     for run in owner.runs():
         rows, receipt = out_rows(owner, run), owner.mail.receipt(run)
@@ -536,7 +532,7 @@ def review(owner: Owner, name: str) -> Review:
     run, policy = owner.run(name), owner.policy
     terms = run.terms
     judged = owner.judge(terms, data=run.data)
-    accounts = accounts_for(owner.ledger, owner.name, terms, policy)
+    accounts = owner.accounts_for(terms, policy)
     budgets = budgets_of_run(policy, accounts)
     others, curator, _ = costs_of(terms, owner.name)
     fitting, asking, past = owner.registry.for_terms(terms), owner.asking(terms), past_runs(owner, terms)
