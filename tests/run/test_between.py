@@ -79,7 +79,7 @@ class TestInviting:
 
     def test_among_several_curators_the_job_names_one(self, market: Market) -> None:
         market.consumer.home.pins.pin(secret_of("curator-2").card, "curator")
-        refuses(market, InvalidArgument, r"name one of them in the job \(curator_card:\): curator, curator-2")
+        refuses(market, InvalidArgument, r"curator_card.*name one of them: curator, curator-2")
         refuses(market, InvalidArgument, "did you mean curator-2", curator_card="curator-3")
         refuses(market, InvalidArgument, "with the role owner, not curator", curator_card="a")
         named = market.invite(curator_card="curator-2").terms.cards["curator"]
@@ -87,7 +87,7 @@ class TestInviting:
 
     def test_without_a_curator_nobody_is_invited(self, market: Market) -> None:
         market.consumer.home.pins.revoke("curator", "it closed")
-        refuses(market, InvalidArgument, "0 curators' cards are pinned here.*likeset card pin FILE --as curator")
+        refuses(market, InvalidArgument, "curator_card.*none is pinned.*likeset card pin FILE --as curator")
 
     def test_a_card_of_another_name_than_the_consumers_is_not_used(
         self, market: Market, monkeypatch: pytest.MonkeyPatch

@@ -31,11 +31,9 @@ from likeset.protocol.terms import WITNESS, Terms, check_between
 from likeset.protocol.wire import Message, Summary, decode
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
-from likeset.text import near_miss
-from likeset.trust.cards import CARD_FILE, Card, Pin, Role, read_card
+from likeset.trust.cards import CARD_FILE, Card, Role, read_card
 from likeset.trust.letters import PARTICIPATION, PostKind, SignedTerms
 
-_HOW = "invite it (likeset invite NAME --as ROLE), or pin its card after a call: likeset card pin FILE --as"
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -43,40 +41,18 @@ def named_cards(
     home: Home, *, owners: Iterable[str], curator: str | None = None, witness: str | None = None
 ) -> dict[str, str]:
     """The fingerprints of all parties of a run, by their names in the terms."""
-    pinned = home.pins.pinned()
-    by_name = {pin.card.name: pin for pin in pinned}
     if home.card.name != home.name:
         reason = f"is not the name on this home's card, which is {home.card.name}; see `likeset card make --new`"
         raise InvalidArgument("consumer", home.name, reason)
     cards = {home.name: home.card.fingerprint}
-    cards |= {owner: _pinned(by_name, "owner", owner, field="owners") for owner in owners}
-    cards[CURATOR] = _only_curator(pinned) if curator is None else _pinned(by_name, "curator", curator)
+    cards |= {owner: home.pins.chosen("owner", owner, setting="owners").fingerprint for owner in owners}
+    cards[CURATOR] = home.pins.chosen("curator", curator, setting="curator_card").fingerprint
     if witness is not None:
         if home.own_curator is not None and read_card(home.own_curator / CARD_FILE).fingerprint == cards[CURATOR]:
             reason = "a split curator needs a curator of another organisation; name its card in curator_card"
             raise InvalidArgument("witness", witness, reason)
-        cards[WITNESS] = _pinned(by_name, "witness", witness, field="witness")
+        cards[WITNESS] = home.pins.chosen("witness", witness, setting="witness").fingerprint
     return cards
-
-
-def _pinned(pins: Mapping[str, Pin], role: Role, name: str, *, field: str = "curator_card") -> str:
-    pin = pins.get(name)
-    if pin is None:
-        hint = near_miss(name, {other for other, pin in pins.items() if pin.role == role})
-        raise InvalidArgument(field, name, f"no card of that name is pinned here{hint}; {_HOW} {role}")
-    if pin.role != role:
-        third = "; a witness is a third organisation, which has no other part in the run" if role == "witness" else ""
-        raise InvalidArgument(field, name, f"its card is pinned here with the role {pin.role}, not {role}{third}")
-    return pin.card.fingerprint
-
-
-def _only_curator(pins: Iterable[Pin]) -> str:
-    curators = [pin for pin in pins if pin.role == "curator"]
-    if len(curators) != 1:
-        names = ", ".join(pin.card.name for pin in curators)
-        reason = f"name one of them in the job (curator_card:): {names}" if curators else f"{_HOW} curator"
-        raise InvalidArgument("curator_card", "none", f"{len(curators)} curators' cards are pinned here; {reason}")
-    return curators[0].card.fingerprint
 
 
 @dataclass(frozen=True)

@@ -515,6 +515,29 @@ class Pins:
     def pinned(self, *roles: Role) -> list[Pin]:
         return [pin for pin in self.all() if pin.state == "pinned" and (not roles or pin.role in roles)]
 
+    def chosen(self, role: Role, name: str | None, *, setting: str) -> Card:
+        """The card that is pinned in a role: that of a name, or the only one; ``setting`` is where one is named."""
+        how = f"invite it (likeset invite NAME --as {role}), or after a call: likeset card pin FILE --as {role}"
+        if name is None:
+            pins = self.pinned(role)
+            if len(pins) != 1:
+                names = ", ".join(pin.card.name for pin in pins)
+                reason = (
+                    f"several {role}s are pinned here; name one of them: {names}" if pins else f"none is pinned; {how}"
+                )
+                raise InvalidArgument(setting, "none", reason)
+            return pins[0].card
+        pin = self.get(name)
+        if pin is None:
+            hint = near_miss(name, {other.card.name for other in self.pinned(role)})
+            raise InvalidArgument(setting, name, f"no card of that name is pinned here{hint}; {how}")
+        if role != pin.role:
+            third = (
+                "; a witness is a third organisation, which has no other part in the run" if role == "witness" else ""
+            )
+            raise InvalidArgument(setting, name, f"its card is pinned here with the role {pin.role}, not {role}{third}")
+        return pin.card
+
     def pin(
         self,
         card: Card,

@@ -65,8 +65,6 @@ class ReplyStore(Protocol):
 
     def read(self, folder: str, name: str, *, most_bytes: int) -> bytes: ...
 
-    def write(self, folder: str, name: str, data: bytes) -> None: ...
-
 
 def _checked_time(text: str) -> str:
     if datetime.fromisoformat(text).tzinfo is None:
@@ -325,11 +323,11 @@ def invite(
         columns=schema,
         rules=rules,
     )
-    cards = {
-        "curator": None if role == "curator" else _pinned(home, "curator", curator),
-        "witness": None if role != "owner" else _pinned(home, "witness", witness),
-    }
-    with_cards = Invitation(_canonical(proposal), home.card, **cards, by_curator=b"", signature=b"")
+    curating = None if role == "curator" else home.pins.chosen("curator", curator, setting="--curator")
+    witnessing = None
+    if role == "owner" and (witness is not None or home.pins.pinned("witness")):
+        witnessing = home.pins.chosen("witness", witness, setting="--witness")
+    with_cards = Invitation(_canonical(proposal), home.card, curating, witnessing, by_curator=b"", signature=b"")
     own = home.own_curator
     if own is not None:
         with Home(own) as part:
@@ -342,20 +340,6 @@ def invite(
     home.note("invite", "", name=name, role=role, invitation=invitation.digest.hex(), expires=proposal.expires)
     keep_private_bytes(home.folder / _FOLDER / f"{name}.invite", invitation.to_bytes())
     return invitation
-
-
-def _pinned(home: Home, role: Role, name: str | None) -> Card | None:
-    found = {pin.card.name: pin.card for pin in home.pins.pinned(role)}
-    if name is not None:
-        if name not in found:
-            raise InvalidArgument(f"--{role}", name, f"no {role} of that name is pinned here")
-        return found[name]
-    if len(found) > 1:
-        raise InvalidArgument(f"--{role}", "none", f"several are pinned; name one of {', '.join(found)}")
-    if not found and role == "curator":
-        reason = "no curator is known here; invite one first: likeset invite NAME --as curator"
-        raise InvalidArgument("--curator", "none", reason)
-    return next(iter(found.values()), None)
 
 
 def invitations(home: Home, *, joined: bool = False) -> list[Invitation]:
