@@ -20,6 +20,7 @@ from likeset.homes.mail import Mail
 from likeset.homes.owner import Owner
 from likeset.homes.policy import Policy
 from likeset.homes.review import verify
+from likeset.homes.runs import MUST_BE_PINNED
 from likeset.ledger.ledger import Problem
 from likeset.split.host import environment_folder, program_digest, try_worker, worker_python
 from likeset.tables.profile import ColumnWarning, Inspection, undeclared_id
@@ -28,12 +29,6 @@ from likeset.tables.sources import Source, open_source
 from likeset.trust.cards import Role
 
 _LEAST_DISK = 1 << 30
-_NEEDED: dict[Role, tuple[Role, ...]] = {
-    "owner": ("consumer", "curator"),
-    "curator": ("consumer",),
-    "witness": ("consumer", "curator"),
-    "consumer": ("owner", "curator"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +122,8 @@ def _card(home: Home) -> Iterator[Check]:
 def _pinned_cards(home: Home) -> Iterator[Check]:
     """How many of each role. A witness without them is useless; others may not know anybody yet."""
     counts, roles = Counter(pin.role for pin in home.pins.pinned()), home.settings.roles
-    needed = dict.fromkeys(role for own in roles for role in _NEEDED[own])
+    needed = dict.fromkeys(role for own in roles for role in MUST_BE_PINNED[own] or ("owner", "curator"))
+    needed.pop("witness", None)  # only split runs have one
     missing = " and ".join(f"no {role}" for role in needed if not counts[role] and role not in roles)
     listed = ", ".join(f"{counts[role]} as {role}" for role in get_args(Role) if counts[role])
     how = f"{missing} yet, so no run can begin: join by an invitation, or compare cards by telephone and pin them"

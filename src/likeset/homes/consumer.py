@@ -132,6 +132,9 @@ class PartyState(StrEnum):
     NO_ROWS = "accepted, and sent no rows"
 
 
+_PARTICIPATION = {b"waiting": PartyState.DECIDES, b"abstains": PartyState.ABSTAINS}
+
+
 @dataclass(frozen=True)
 class RunProgress:
     run: str  # its name
@@ -258,9 +261,10 @@ class Consumer(ComputeHandler):
 
     # Who takes part.
 
-    def answers(self, run: Run) -> dict[str, tuple[str, bytes]]:
-        """What each party said last about taking part: ready, waiting or abstains, with the document."""
-        found: dict[str, tuple[str, bytes]] = {}
+    def answers(self, run: Run) -> dict[str, tuple[PartyState, str]]:
+        """What each party answered last, and why the curator or the witness cannot take part."""
+        asked = (CURATOR, *((WITNESS,) if WITNESS in run.terms.cards else ()), *run.terms.owners)
+        answers = dict.fromkeys(asked, (PartyState.UNHEARD, ""))
         begun = False
         for row in self.mail.letters(run):
             begun |= row.way == "own"
@@ -269,16 +273,15 @@ class Consumer(ComputeHandler):
             data = self.mail.data_of(row)
             if data is None:
                 continue  # the terms ended
-            is_ready = found.get(row.peer, ("", b""))[0] == "ready"
+            has_accepted = answers[row.peer][0] is PartyState.TAKES_PART
             if row.post == "acceptance":
-                found[row.peer] = found[row.peer] if is_ready else ("ready", data)
+                answers[row.peer] = PartyState.TAKES_PART, ""
             elif row.post == PARTICIPATION:
-                word = data.decode("ascii", "replace")
-                if not is_ready or (word == "abstains" and begun and run.is_split):
-                    found[row.peer] = word, b""
-            elif (ending := read_ending(data)) is not None and ending[0] is Ending.NOT_CURATED and not is_ready:
-                found[row.peer] = "abstains", ending[1].encode()
-        return found
+                if not has_accepted or (data == b"abstains" and begun and run.is_split):
+                    answers[row.peer] = _PARTICIPATION[data], ""
+            elif (ending := read_ending(data)) is not None and ending[0] is Ending.NOT_CURATED and not has_accepted:
+                answers[row.peer] = PartyState.ABSTAINS, ending[1]
+        return answers
 
     def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
         terms = run.terms
@@ -289,7 +292,7 @@ class Consumer(ComputeHandler):
             self.mail.take_back(t, run, "terms", peer=peer)
             return True
         if post == PARTICIPATION:
-            return document in (b"waiting", b"abstains")
+            return document in _PARTICIPATION
         if post == "progress" and peer == CURATOR:
             words = read_progress(document)
             return words is not None and set(words[0]) <= set(terms.owners)
@@ -339,19 +342,18 @@ class Consumer(ComputeHandler):
             return
         if not run.mailbox:
             return
-        terms, answers = run.terms, self.answers(run)
-        computing = {CURATOR, WITNESS} & terms.cards.keys()
-        asked = computing | set(terms.owners)
-        accepted = {party for party in asked if answers.get(party, ("",))[0] == "ready"}
-        decided = all(answers.get(party, ("waiting",))[0] != "waiting" for party in asked)
+        answers = self.answers(run)
+        computing = {CURATOR, WITNESS} & answers.keys()
+        accepted = {party for party, (state, _) in answers.items() if state is PartyState.TAKES_PART}
+        decided = all(state not in (PartyState.UNHEARD, PartyState.DECIDES) for state, _ in answers.values())
         if computing <= accepted and (decided or self.mail.passed(run.deadline)):
-            if len(accepted - computing) >= terms.quorum:
+            if len(accepted - computing) >= run.terms.quorum:
                 self._begin(run, accepted)
             else:
                 self.mail.end(run, "failed", Ending.QUORUM_MISSED)
         else:
             with self.home.deciding() as t:
-                for party in sorted(asked - accepted):
+                for party in sorted(answers.keys() - accepted):
                     self.mail.write_document(t, run, party, "terms", run.signed)
 
     def _begin(self, run: Run, accepted: set[str]) -> None:
@@ -375,21 +377,16 @@ class Consumer(ComputeHandler):
 
     def progress(self, run: Run) -> RunProgress:
         run, terms, answers = self.mail.reload(run), run.terms, self.answers(run)
-        states = {"ready": PartyState.TAKES_PART, "waiting": PartyState.DECIDES, "abstains": PartyState.ABSTAINS}
-        said = None
+        waiting = None
         if run.is_split:
-            said = self.computing.waiting(run)
+            waiting = self.computing.waiting(run)
         elif (document := self.mail.last_document(run, "in", "progress", CURATOR)) is not None:
-            said = read_progress(document)
+            waiting = read_progress(document)
         ended, detail = run.ending or (None, "")
         if ended is None and self.home.clock() >= run.end:
             ended = Ending.TERMS_EXPIRED
-        told = [answers[party] for party in (CURATOR, WITNESS) if party in answers]
-        lacks = [detail.decode("utf-8", "replace") for word, detail in told if word == "abstains"]
-        parties = {
-            party: states[answers[party][0]] if party in answers else PartyState.UNHEARD
-            for party in (CURATOR, *((WITNESS,) if WITNESS in terms.cards else ()), *terms.owners)
-        }
+        parties = {party: state for party, (state, _) in answers.items()}
+        lacks = [reason for _, reason in answers.values() if reason]
         if self.folder(run.name).summary_path.exists():
             for owner in (terms.owners[place] for place in self.folder(run.name).summary(terms).absent):
                 if parties[owner] is PartyState.TAKES_PART:
@@ -400,10 +397,10 @@ class Consumer(ComputeHandler):
             answer_by=run.deadline,
             terms_end=run.end,
             began=self._has_begun(run),
-            waited_for=said[0] if said is not None and ended is None else (),
-            until=said[1] if said is not None and ended is None else None,
+            waited_for=waiting[0] if waiting is not None and ended is None else (),
+            until=waiting[1] if waiting is not None and ended is None else None,
             ended=ended,
-            detail=detail or "; ".join(filter(None, lacks if ended is None else [])),
+            detail=detail or "; ".join(lacks if ended is None else []),
             computing=run.detail if run.is_split and ended is None else "",
             split=run.is_split,
         )
