@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from home_world import CANARY, Network, Outside, answered, approve, heard, logged, make_owner, opened, rows_text, terms
 
-from likeset.errors import ChargeRefused, LedgerTampered
+from likeset.errors import ChargeRefused, InvalidArgument, LedgerTampered
 from likeset.homes import review
 from likeset.homes.owner import open_owner
+from likeset.homes.runs import Invitation
 
 DATABASE = "home.sqlite"
 
@@ -65,6 +66,20 @@ def test_messages_or_letters_that_were_altered_are_found(tmp_path: Path, stateme
         assert review.verify(owner)[0] == []
     altered(folder, statement)
     assert problems(folder)
+
+
+def test_a_run_whose_terms_this_version_refuses_is_verified_and_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: bytes) -> Invitation:
+        raise InvalidArgument("version", 1, "is not known here")
+
+    with opened(make_owner(tmp_path)) as owner:
+        outside, letters = answered(owner, terms())
+        owner.mail.hear(outside.receipt(letters, 12))
+        monkeypatch.setattr(Invitation, "read", refused)
+        assert review.verify(owner)[0] == []
+        assert review.left_run(owner, "run-1")["receipt"] == "yes"
 
 
 def test_a_purge_is_no_problem_and_rows_are_shown_no_longer(folder: Path) -> None:

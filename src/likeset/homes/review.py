@@ -348,9 +348,11 @@ def letters_out(owner: Owner, name: str) -> list[OutLetter]:
 def _stored_messages(owner: Owner, run: Run) -> dict[bytes, bytes]:
     """The messages with rows that were stored with their charges, by digest."""
     messages: list[bytes] = []
+    terms = run.readable
     for stored in owner.ledger.messages(run=run.name):
         if is_kept_offer(stored.message):
-            terms = run.terms
+            if terms is None:
+                continue
             heard = Message(run.name, terms.digest, terms.consumer, owner.name, 1, Asked(asked=True))
             messages += [reply.data for reply in shared_replies(heard, stored.message)]
         elif stored.kind.startswith(f"{owner.name}/"):
@@ -444,9 +446,9 @@ def verify(owner: Owner, *, head: Head | None = None) -> tuple[list[Problem], li
             words = f"run {run.name}: {rows_left(rows)} rows left, and {spent[run.name]} were charged"
             problems.append(Problem(0, words))
         if receipt is not None:
-            expected = run.terms.cards[acknowledging_party(run.terms)], run.digest
-            written = {row.letter for row in rows}
-            if (receipt.card.fingerprint, receipt.terms) != expected or set(receipt.letters) - written:
+            terms, written = run.readable, {row.letter for row in rows}
+            by_other = terms is not None and receipt.card.fingerprint != terms.cards[acknowledging_party(terms)]
+            if by_other or receipt.terms != run.digest or set(receipt.letters) - written:
                 words = "is not for what this home wrote, or not by the card of the terms"
                 problems.append(Problem(0, f"the receipt of run {run.name} {words}"))
         if held_back := rows_left(rows, held_back=True):
