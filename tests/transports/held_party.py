@@ -103,7 +103,7 @@ def _copy_records(folder: Path, name: str) -> None:
 
 def _hold_consumer(folder: Path) -> None:
     """At the first and the last word of each stage, when picks are opened, and when rows are bought."""
-    begin, run, buy = compute.WorkerComputation.__init__, compute.WorkerComputation.run, compute.Computing._open
+    begin, run, buy = compute.WorkerComputation.__init__, compute.WorkerComputation.run, compute.ComputeHandler._open
     stages: set[str] = set()
 
     def begun(computation: Any, job: ComputeJob) -> None:
@@ -124,7 +124,7 @@ def _hold_consumer(folder: Path) -> None:
         return held
 
     _put(compute.WorkerComputation, __init__=begun, run=after(run, "opened"))
-    _put(compute.Computing, _open=after(buy, "bought"))
+    _put(compute.ComputeHandler, _open=after(buy, "bought"))
 
 
 def main() -> None:

@@ -144,10 +144,10 @@ class SplitHomes(Market):
     def sync(self, name: str, *, stays: bool = False) -> Sync:  # noqa: ARG002 - those that compute stay
         if name not in self._syncs:
             made = super().sync(name, stays=name in COMPUTING and name not in self.only_syncs)
-            if (computing := made.computing) is not None:
-                computing.check_workers = self.check_workers
-                if computing.computations is not None:
-                    computing.computations.begin, computing.computations.pause = self.begin, 0.0
+            for handler in made.computing:
+                handler.check_workers = self.check_workers
+            if made.computations is not None:
+                made.computations.begin, made.computations.pause = self.begin, 0.0
         return self._syncs[name]
 
     def __exit__(self, *exception: object) -> None:
@@ -159,10 +159,9 @@ class SplitHomes(Market):
         return (*COMPUTING, *self.owners)
 
     def computations(self, party: str) -> Computations:
-        computing = self.sync(party).computing
-        assert computing is not None
-        assert computing.computations is not None
-        return computing.computations
+        computations = self.sync(party).computations
+        assert computations is not None
+        return computations
 
     def drop(self, *parties: str) -> None:
         for party in parties or tuple(self._syncs):

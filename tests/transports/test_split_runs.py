@@ -17,7 +17,7 @@ from split_homes import COMPUTING, SplitHomes, written_slots
 from test_sync import leave, outgoing
 
 from likeset.errors import HomeRestored, InvalidArgument, LedgerUnavailable, PartyFailed
-from likeset.homes.compute import Computing, reach_document
+from likeset.homes.compute import ComputeHandler, reach_document
 from likeset.homes.consumer import PartyState
 from likeset.homes.review import rehearse, rows_that_left, verify
 from likeset.homes.runs import Ending, ending_document
@@ -319,7 +319,7 @@ class TestEndings:
     ) -> None:
         """Its computation is done, it has not stored the summary, and another party says that the run failed."""
         with monkeypatch.context() as patched:
-            patched.setattr(Computing, "_open", lambda *_: None)
+            patched.setattr(ComputeHandler, "_open", lambda *_: None)
             homes.until(lambda: homes.computations(CONSUMER).opened(homes.digest) is not None)
         leave_ending(homes, liar)
         homes.finish()
@@ -405,7 +405,7 @@ def given(homes: SplitHomes) -> bytes:
 def opened_to_consumer(homes: SplitHomes, monkeypatch: pytest.MonkeyPatch) -> bytes:
     """Picks are opened to the consumer, and all processes end before it looks at them; returns them."""
     with monkeypatch.context() as patched:
-        patched.setattr(Computing, "_open", lambda *_: None)
+        patched.setattr(ComputeHandler, "_open", lambda *_: None)
         homes.until(lambda: bool(given(homes)))
         homes.turn()
         picks = given(homes)
@@ -510,15 +510,15 @@ class TestOpenedOnce:
         self, homes: SplitHomes, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A consumer that dies between both asks again, gets the same bytes and ends the run."""
-        ended = Computing.end
+        ended = ComputeHandler.end
 
-        def killed(computing: Computing, t: Any, run: Any, ending: Ending, *more: Any, **words: Any) -> None:
+        def killed(computing: ComputeHandler, t: Any, run: Any, ending: Ending, *more: Any, **words: Any) -> None:
             if run.role == "consumer":
                 raise KeyboardInterrupt
             ended(computing, t, run, ending, *more, **words)
 
         with monkeypatch.context() as patched:
-            patched.setattr(Computing, "end", killed)
+            patched.setattr(ComputeHandler, "end", killed)
             with pytest.raises(KeyboardInterrupt):
                 homes.finish()
         bought = homes.consumer.folder("run-1").summary_path.read_bytes()

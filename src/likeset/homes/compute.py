@@ -247,6 +247,10 @@ class Computations:
     def opened(self, run: str) -> OpenedSlots | None:
         return self.tasks[run].result if run in self.tasks else None
 
+    @property
+    def is_busy(self) -> bool:
+        return any(task.status.state in ("waiting", "computing") for task in self.tasks.values())
+
     def end(self, run: str) -> None:
         if task := self.tasks.pop(run, None):
             task.stopped = True
@@ -307,25 +311,39 @@ SOON: Final = timedelta(seconds=2)
 """The time until the next sync while something is computed."""
 
 
-@dataclass(eq=False)
-class Computing:
-    mail: Mail
-    computations: Computations | None = None  # None for a process that does not stay
-    check_workers: Callable[[], object] = split_python  # raises if no worker can be started
-    # called with a line for a person and the name of the run; the same line may come several times
-    tell: Callable[[str, str], None] = lambda *_: None
+class ComputeHandler(RoleHandler):
+    """A role that computes in split runs."""
 
-    @property
-    def home(self) -> Home:
-        return self.mail.home
+    def __init__(
+        self,
+        mail: Mail,
+        *,
+        computations: Computations | None = None,  # None for a process that does not stay
+        # called with a line for a person and the name of the run; the same line may come several times
+        tell: Callable[[str, str], None] = lambda *_: None,
+    ) -> None:
+        super().__init__(mail)
+        self.computations, self.tell = computations, tell
+        self.check_workers: Callable[[], object] = split_python  # raises if no worker can be started
 
-    def folder(self, run: Run) -> ComputeFolder:
+    def compute_folder(self, run: Run) -> ComputeFolder:
         return ComputeFolder(self.home.folder, run.digest.hex())
 
     # Taking part.
 
-    def check(self, run: Run) -> TunnelPlace:
-        """Raise ``NotCurated`` unless this home can compute in a run; called before it accepts."""
+    def consider(self, run: Run) -> tuple[State, str]:
+        try:
+            self.check_able(run)
+        except NotCurated as error:
+            return "invited", str(error)
+        return "accepted", ""
+
+    def check_able(self, run: Run) -> None:
+        """Raise ``NotCurated`` if this home lacks something that the run needs."""
+        self.check_split(run)
+
+    def check_split(self, run: Run) -> TunnelPlace:
+        """Raise ``NotCurated`` unless this home can compute in a split run; returns where it listens."""
         terms, who = run.terms, run.role
         if terms.split is None:
             raise IllegalMessage(f"run {terms.run} has a trusted curator; nobody else computes in it")
@@ -343,21 +361,41 @@ class Computing:
 
     def reach(self, run: Run) -> bytes:
         """Where the others reach this party in a run."""
-        place = self.check(run)
-        own, port = self.folder(run).tunnel(place)
+        place = self.check_split(run)
+        own, port = self.compute_folder(run).tunnel(place)
         return reach_document(TunnelPeer(*place.reached_at(port), own.certificate))
+
+    def make(self, run: Run, cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:
+        role: ComputeRole = "curator" if run.role == "curator" else "witness"
+        reach = self.reach(run)
+        return ComputeParty(run.terms, role, secret=self.home.secret, cards=cards, reach=reach), ExitStack()
 
     # After a letter.
 
-    def after(self, t: Transaction, run: Run, party: ComputeParty) -> None:
+    def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
+        if run.state == "accepted":
+            run = self.mail.change(t, run, state="begun")
+            self.mail.take_back(t, run, "acceptance")
+        if isinstance(party, ComputeParty):
+            self.after_split(t, run, party)
+
+    def after_split(self, t: Transaction, run: Run, party: ComputeParty) -> None:
         for fault in party.faults:
             self.tell(f"run {run.name}: {fault.owner} {fault.reason}", run.name)
         if party.finished:  # the others hear the same whether any row opened or not
             has_none = isinstance(party, SplitConsumer) and party.summary is None
             self.end(t, run, *((Ending.NOT_COMPUTED, NOTHING_HELD) if has_none else (Ending.DONE, "")))
 
-    def hear_ending(self, t: Transaction, run: Run, peer: str, document: bytes) -> bool:
+    def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:  # noqa: ARG002
+        if run.is_split and isinstance(error, QuorumMissed):
+            self.end(t, run, Ending.QUORUM_MISSED, tell=True)
+        elif run.is_split and isinstance(error, PartyFailed):
+            self.end(t, run, Ending.NOT_COMPUTED, str(error), tell=True)
+
+    def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
         """Another compute party says how the run ended there; only the consumer says that rows were opened."""
+        if not run.is_split or post != "ending" or peer not in (run.terms.consumer, CURATOR, WITNESS):
+            return False
         ending, detail = read_ending(document) or (None, "")
         if ending is None or ending in (Ending.DONE, Ending.NOT_CURATED):
             return False
@@ -370,6 +408,12 @@ class Computing:
     # Periodic work.
 
     def due(self, run: Run) -> None:
+        if run.state in ("invited", "waiting", "refused"):
+            self.mail.consider(run)
+        elif run.is_split:
+            self.due_split(run)
+
+    def due_split(self, run: Run) -> None:
         """Stop waiting for late owners; compute; end what cannot be completed."""
         if run.is_over or self.mail.version(run) == 0:
             return
@@ -498,10 +542,10 @@ class Computing:
         The record of an opening stays until the terms end. Without it, the run could be computed once more for a party
         that brings it back. Letters with shares stay until then as well, unless nobody may have computed.
         """
-        for run in self.mail.runs():
-            if run.role == "owner" or not run.is_over or run.readable is None or not run.is_split:
+        for run in self.runs():
+            if not run.is_over or run.readable is None or not run.is_split:
                 continue
-            files, is_past = self.folder(run), self.home.clock() >= run.end
+            files, is_past = self.compute_folder(run), self.home.clock() >= run.end
             if self.computations is not None:
                 self.computations.end(run.digest.hex())
             if files.exists and (is_past or not files.has_only_record):
@@ -518,13 +562,6 @@ class Computing:
         self.tell(f"run {run.name}: {told or words}", run.name)
         self.mail.update(run, detail=words)
 
-    @property
-    def next_check(self) -> datetime | None:
-        """When to sync again although nothing comes; None if nothing is computed."""
-        tasks = {} if self.computations is None else self.computations.tasks
-        is_busy = any(task.status.state in ("waiting", "computing") for task in tasks.values())
-        return self.home.clock() + SOON if is_busy else None
-
 
 def _waits(party: ComputeParty) -> str:
     if party.position.state is ComputeState.READY:
@@ -540,53 +577,6 @@ PROMISES: Final = (
     "to sign for what it got, to open its shares to nobody, and to forget all shares when the terms end",
 )
 """A witness reads no row and no target: it gets random numbers, as long as it keeps these promises."""
-
-
-class ComputeHandler(RoleHandler):
-    """A role that computes in split runs."""
-
-    def __init__(self, mail: Mail, *, computing: Computing | None = None) -> None:
-        super().__init__(mail)
-        self.computing = computing or Computing(mail)
-
-    def check_able(self, run: Run) -> None:
-        """Raise ``NotCurated`` if this home lacks something that the run needs."""
-        self.computing.check(run)
-
-    def consider(self, run: Run) -> tuple[State, str]:
-        try:
-            self.check_able(run)
-        except NotCurated as error:
-            return "invited", str(error)
-        return "accepted", ""
-
-    def make(self, run: Run, cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:
-        role: ComputeRole = "curator" if run.role == "curator" else "witness"
-        reach = self.computing.reach(run)
-        return ComputeParty(run.terms, role, secret=self.home.secret, cards=cards, reach=reach), ExitStack()
-
-    def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
-        if run.state == "accepted":
-            run = self.mail.change(t, run, state="begun")
-            self.mail.take_back(t, run, "acceptance")
-        if isinstance(party, ComputeParty):
-            self.computing.after(t, run, party)
-
-    def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:  # noqa: ARG002
-        if run.is_split and isinstance(error, QuorumMissed):
-            self.computing.end(t, run, Ending.QUORUM_MISSED, tell=True)
-        elif run.is_split and isinstance(error, PartyFailed):
-            self.computing.end(t, run, Ending.NOT_COMPUTED, str(error), tell=True)
-
-    def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
-        is_ending = run.is_split and post == "ending" and peer in (run.terms.consumer, CURATOR, WITNESS)
-        return is_ending and self.computing.hear_ending(t, run, peer, document)
-
-    def due(self, run: Run) -> None:
-        if run.state in ("invited", "waiting", "refused"):
-            self.mail.consider(run)
-        elif run.is_split:
-            self.computing.due(run)
 
 
 class Witness(ComputeHandler):

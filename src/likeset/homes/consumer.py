@@ -255,7 +255,7 @@ class Consumer(ComputeHandler):
             for owner in {row.peer for row in sent} & set(run.terms.owners):
                 self.mail.write_document(t, run, owner, "ending", ending_document(Ending.CANCELLED))
             if run.is_split and run.state == "begun":
-                self.computing.end(t, run, Ending.CANCELLED, tell=True)
+                self.end(t, run, Ending.CANCELLED, tell=True)
             else:
                 self.mail.end_in(t, run, "cancelled", Ending.CANCELLED)
 
@@ -319,7 +319,7 @@ class Consumer(ComputeHandler):
             "declared": DeclaredRecords(folder.schema(terms)),
         }
         if run.is_split:
-            made |= {"secret": self.home.secret, "cards": cards, "reach": self.computing.reach(run)}
+            made |= {"secret": self.home.secret, "cards": cards, "reach": self.reach(run)}
         return (SplitConsumer if run.is_split else ConsumerParty)(terms, **made), ExitStack()
 
     def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
@@ -328,7 +328,7 @@ class Consumer(ComputeHandler):
             t.append("began", run.name, {"digest": run.digest.hex()})
             self.mail.take_back(t, run, "terms")
         if isinstance(party, SplitConsumer):
-            self.computing.after(t, run, party)
+            self.after_split(t, run, party)
         elif heard is not None and heard.message is not None and isinstance(heard.message.body, Summary):
             keep_private_bytes(self.folder(run.name).summary_path, heard.message.data)
             self.mail.end_in(t, run, "closed", Ending.DONE)
@@ -338,7 +338,7 @@ class Consumer(ComputeHandler):
     def due(self, run: Run) -> None:
         if run.state == "begun":
             if run.is_split:
-                self.computing.due(run)
+                self.due_split(run)
             return
         if not run.mailbox:
             return
@@ -379,7 +379,7 @@ class Consumer(ComputeHandler):
         run, terms, answers = self.mail.reload(run), run.terms, self.answers(run)
         waiting = None
         if run.is_split:
-            waiting = self.computing.waiting(run)
+            waiting = self.waiting(run)
         elif (document := self.mail.last_document(run, "in", "progress", CURATOR)) is not None:
             waiting = read_progress(document)
         ended, detail = run.ending or (None, "")

@@ -17,7 +17,7 @@ from typing import Protocol, Self
 
 from likeset.errors import BadDocument, HomeRestored, LikesetError, PostTrouble, TryLater
 from likeset.homes.checkup import Check
-from likeset.homes.compute import Computing, Witness, computations_of
+from likeset.homes.compute import SOON, Computations, ComputeHandler, Witness, computations_of
 from likeset.homes.consumer import Consumer
 from likeset.homes.curator import Curator
 from likeset.homes.home import Clock, Home, utc_now
@@ -110,7 +110,8 @@ class Sync:
     store: Store
     stays: bool = False  # whether this process stays and computes split runs
     mail: Mail = field(init=False)
-    computing: Computing | None = field(default=None, init=False)  # None at an owner's home, which computes nothing
+    computing: list[ComputeHandler] = field(init=False)  # empty at an owner's home, which computes nothing
+    computations: Computations | None = field(init=False)
     _done: Synced = field(default_factory=Synced, init=False)
     _taken: set[bytes] = field(default_factory=set, init=False)  # terms of the runs whose files this sync took
     _time: datetime | None = field(default=None, init=False)
@@ -120,23 +121,15 @@ class Sync:
     def __post_init__(self) -> None:
         self.mail = Mail(self.home, fetch=self._fetch, mailbox_time=self._mailbox_time)
         roles = self.home.settings.roles
-        if set(roles) != {"owner"}:
-            computations = computations_of(self.home) if self.stays else None
-            self.computing = Computing(self.mail, computations, tell=self.note)
-        handlers: dict[str, type[Consumer | Curator | Witness]] = {
-            "consumer": Consumer,
-            "curator": Curator,
-            "witness": Witness,
-        }
-        for role in roles:
-            if role == "owner":
-                Owner(self.mail)
-            else:
-                handlers[role](self.mail, computing=self.computing)
+        self.computations = computations_of(self.home) if self.stays and set(roles) != {"owner"} else None
+        handlers = [handler for handler in (Consumer, Curator, Witness) if handler.role in roles]
+        self.computing = [handler(self.mail, computations=self.computations, tell=self.note) for handler in handlers]
+        if "owner" in roles:
+            Owner(self.mail)
 
     def close(self) -> None:
-        if self.computing is not None and self.computing.computations is not None:
-            self.computing.computations.close()
+        if self.computations is not None:
+            self.computations.close()
         self.mail.close()
 
     def __enter__(self) -> Self:
@@ -162,8 +155,8 @@ class Sync:
             if not run.is_over and run.readable is not None:
                 due = lambda run=run: self.mail.handlers[run.role].due(run)  # noqa: E731
                 self._guard(f"run {run.name}", due, run.name)
-        if self.computing is not None:
-            self._guard("files of computations", self.computing.clean)
+        for handler in self.computing:
+            self._guard("files of computations", handler.clean)
         self._check_posted()
         self._post()
         self._done.next_deadline = self._next_deadline()
@@ -190,8 +183,7 @@ class Sync:
 
     def _next_deadline(self) -> datetime | None:
         now = self.home.clock()
-        soon = self.computing.next_check if self.computing is not None and self.stays else None
-        times = [] if soon is None else [soon]
+        times = [now + SOON] if self.computations is not None and self.computations.is_busy else []
         for run in self.mail.runs(mailbox=self.store.address):
             if not run.is_over:
                 due = run.deadline if run.due is None else datetime.fromtimestamp(run.due, UTC)
