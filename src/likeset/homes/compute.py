@@ -26,7 +26,7 @@ from likeset.errors import (
 from likeset.files import keep_private_bytes, locked, make_private_folder, remove_unfinished
 from likeset.homes.home import SPLIT_FOLDER, Home, TunnelPlace, reason_for_log
 from likeset.homes.mail import Decision, Heard, Mail, RoleHandler
-from likeset.homes.runs import Ending, Run, State, ending_document, last_time, read_ending
+from likeset.homes.runs import RECEIPT, Ending, Run, State, ending_document, last_time, read_ending
 from likeset.ledger.ledger import Transaction
 from likeset.protocol.party import CURATOR, ComputeState, Party, Step
 from likeset.protocol.split import (
@@ -401,8 +401,8 @@ class ComputeHandler(RoleHandler):
             return False
         opened = self.computations is not None and self.computations.opened(run.digest.hex()) is not None
         if not opened:  # nobody takes opened picks from their reader
-            said = f": {detail}" if detail else ""
-            self.end(t, run, ending, f"{peer} says so{said}")
+            reason = f": {detail}" if detail else ""
+            self.end(t, run, ending, f"{peer} says so{reason}")
         return True
 
     # Periodic work.
@@ -474,11 +474,11 @@ class ComputeHandler(RoleHandler):
     def _acknowledge(self, run: Run) -> None:
         """Receipts for owners whose part came: before anything is computed, so that they depend on no pick."""
         rows = self.mail.letters(run)
-        came = {row.peer for row in rows if (row.way, row.kind, row.state) == ("in", OfferShare.kind, "heard")}
-        told = {row.peer for row in rows if (row.way, row.kind) == ("out", "receipt")}
-        if came - told:
+        offered = {row.peer for row in rows if (row.way, row.kind, row.state) == ("in", OfferShare.kind, "heard")}
+        acknowledged = {row.peer for row in rows if (row.way, row.kind) == ("out", RECEIPT)}
+        if offered - acknowledged:
             with self.home.deciding() as t:
-                self.mail.write_receipts(t, self.mail.reload(run), sorted(came - told))
+                self.mail.write_receipts(t, self.mail.reload(run), sorted(offered))
 
     def _compute(self, run: Run, party: ComputeParty) -> None:
         if self.computations is None:
@@ -558,9 +558,9 @@ class ComputeHandler(RoleHandler):
             if not is_past and not files.exists and len(votes) < len(COMPUTE_ROLES) - 1:
                 self.mail.forget_shares(run)
 
-    def _note(self, run: Run, words: str, told: str = "") -> None:
-        self.tell(f"run {run.name}: {told or words}", run.name)
-        self.mail.update(run, detail=words)
+    def _note(self, run: Run, detail: str, line: str = "") -> None:
+        self.tell(f"run {run.name}: {line or detail}", run.name)
+        self.mail.update(run, detail=detail)
 
 
 def _waits(party: ComputeParty) -> str:

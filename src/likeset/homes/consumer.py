@@ -212,9 +212,9 @@ class Consumer(ComputeHandler):
         return next(iter(self.mail.runs(name=name, role="consumer")), None)
 
     def run(self, name: str) -> Run:
-        if (found := self.find(name)) is None:
+        if (run := self.find(name)) is None:
             raise InvalidArgument("RUN", name, "is not known here; see `likeset run list`")
-        return found
+        return run
 
     def sign(self, terms: Terms) -> Run:
         """Sign terms and record the run; a second call signs the same bytes."""

@@ -254,9 +254,9 @@ class Curator(ComputeHandler):
         rows, began = self.mail.letters(run), self.mail.began(run)
         if run.terms.auction != "everyone" and began is not None:
             to_owners = (row for row in rows if row.way == "out" and row.peer in run.terms.owners)
-            told = max((row.time for row in to_owners if row.kind != RECEIPT), default=began)
+            latest = max((row.time for row in to_owners if row.kind != RECEIPT), default=began)
             delay = timedelta(hours=self.home.settings.after_auction_hours)
-            when = min(told + delay, last_time(run.end, began))
+            when = min(latest + delay, last_time(run.end, began))
             if not self.mail.passed(when):
                 self.mail.update(run, due=when.timestamp())
                 return

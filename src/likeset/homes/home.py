@@ -627,10 +627,10 @@ class Pins:
         return tuple(Pin(_card(row[0]), *row[1:]) for row in rows)
 
     def _write(self, t: Transaction, pin: Pin, by: str) -> Pin:
-        told = {"state": pin.state, "name": pin.card.name, "role": pin.role, "fingerprint": pin.card.fingerprint}
+        entry = {"state": pin.state, "name": pin.card.name, "role": pin.role, "fingerprint": pin.card.fingerprint}
         why = "introduced_by" if pin.introduced_by else "reason"
         more = {word: value for word, value in (("belongs_to", pin.by), (why, pin.reason), ("by", by)) if value}
-        t.append("card", "", told | more)
+        t.append("card", "", entry | more)
         card = pin.card
         row = (card.fingerprint, card.name, pin.role, card.to_bytes(), pin.at, pin.state, pin.by, pin.reason)
         t.connection.execute("INSERT OR REPLACE INTO pins VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache, cached_property, lru_cache
@@ -152,7 +152,7 @@ class Invitation(Signed):
         try:
             proposal = Proposal.model_validate_json(self.text)
         except ValidationError as error:
-            places = ", ".join(sorted({".".join(map(str, one["loc"])) for one in error.errors()}))
+            places = ", ".join(sorted({".".join(map(str, fault["loc"])) for fault in error.errors()}))
             raise BadDocument("invitation", f"cannot be used ({places})") from None
         if _canonical(proposal) != self.text:
             raise BadDocument("invitation", "is not in its canonical form")
@@ -285,7 +285,7 @@ def check_words(text: str, expected: Sequence[str]) -> None:
         reason = f"{len(expected)} words of the list are needed, and {len(heard)} came{spelled}; type them again"
         raise InvalidArgument("--words", "none", reason)
     if not secrets.compare_digest(" ".join(heard), " ".join(expected)):
-        wrong = sum(one != other for one, other in zip(heard, expected, strict=True))
+        wrong = sum(word != other for word, other in zip(heard, expected, strict=True))
         reason = (
             f"{wrong} of {len(expected)} differ, and nothing was pinned; let them be read again once. If they still "
             "differ, somebody changed the invitation or the reply: the inviter signs a new one (`likeset invite "
@@ -360,7 +360,7 @@ def _stored(path: Path) -> Invitation:
 
 def replies(home: Home, invitation: Invitation, store: ReplyStore) -> list[Reply]:
     """Valid replies in the mailbox, one for each card; anybody who has the invitation can write one."""
-    found: dict[str, Reply] = {}
+    by_card: dict[str, Reply] = {}
     folder = invitation.proposal.reply_to
     sized = [file for file in store.list(folder) if SEAL_BYTES < file.size <= SEAL_BYTES + 2 * _REPLY_STEP]
     for file in sorted(sized, key=lambda file: file.modified)[:_MOST_REPLIES]:
@@ -369,18 +369,17 @@ def replies(home: Home, invitation: Invitation, store: ReplyStore) -> list[Reply
             reply = Reply.opened(invitation, home.secret, data)
         except (PostTrouble, BadDocument):
             continue
-        found.setdefault(reply.card.fingerprint, reply)
-    return list(found.values())
+        by_card.setdefault(reply.card.fingerprint, reply)
+    return list(by_card.values())
 
 
-def confirm(home: Home, invitation: Invitation, found: Iterable[Reply], typed: str, *, by: str) -> Pin:
+def confirm(home: Home, invitation: Invitation, received: Sequence[Reply], typed: str, *, by: str) -> Pin:
     """Pin the card of the reply whose words a person typed."""
     invitation.check_time(home.clock())
-    replies_ = list(found)
-    if not replies_:
+    if not received:
         raise InvalidArgument("NAME", invitation.proposal.name, "has not replied yet")
-    matching = [reply for reply in replies_ if invitation.words(reply.card) == _split(typed)]
-    reply = matching[0] if matching else replies_[0]
+    matching = (reply for reply in received if invitation.words(reply.card) == _split(typed))
+    reply = next(matching, received[0])
     check_words(typed, invitation.words(reply.card))
     pin = _pin(home, {invitation.proposal.role: reply.card}, invitation, reply.digest, by=by)[0]
     path = home.folder / _FOLDER / f"{invitation.proposal.name}.invite"

@@ -427,8 +427,8 @@ class Mail:
 
     def _check_flood(self, terms: Terms) -> None:
         today = stamp(self.home.clock())[:10]
-        came = [run for run in self.runs() if run.at.startswith(today) and not run.by_steward]
-        if sum(run.consumer == terms.consumer for run in came) >= _MOST_A_DAY:
+        new = [run for run in self.runs() if run.at.startswith(today) and not run.by_steward]
+        if sum(run.consumer == terms.consumer for run in new) >= _MOST_A_DAY:
             raise IllegalMessage(f"run {terms.run}, terms {terms.digest}: too many terms came today")
 
     def add(
@@ -662,18 +662,18 @@ class Mail:
     def write_receipts(self, t: Transaction, run: Run, owners: Iterable[str]) -> None:
         """Sign a receipt for each owner: the digests of the letters that came, and how many rows they contain."""
         rows = self.letters(run)
-        told = {row.peer for row in rows if (row.way, row.kind) == ("out", RECEIPT)}
+        acknowledged = {row.peer for row in rows if (row.way, row.kind) == ("out", RECEIPT)}
         for owner in owners:
             peer = self.peer(run, owner)
-            if owner in told or peer is None:
+            if owner in acknowledged or peer is None:
                 continue
-            came = [row for row in rows if (row.way, row.peer) == ("in", owner) and row.number is not None]
+            letters = [row for row in rows if (row.way, row.peer) == ("in", owner) and row.number is not None]
             receipt = Receipt(
                 run_id=bytes.fromhex(run.terms.run_id),
                 terms=run.digest,
                 owner=owner,
-                rows=sum(row.rows for row in came),
-                letters=tuple(row.letter for row in came),
+                rows=sum(row.rows for row in letters),
+                letters=tuple(row.letter for row in letters),
                 at=stamp(self.home.clock()),
                 card=self.home.card,
             ).signed_by(self.home.secret)
@@ -854,8 +854,8 @@ class Mail:
             answers.setdefault(row.answers, []).append(row.content)
         for row in inputs:
             replies = self._replayed(run, party, row).complete(stored_draw)
-            said = [hashlib.sha256(reply.data).digest() for reply in replies if self.peer(run, reply.receiver)]
-            if said != answers.get(row.input, []):
+            replayed = [hashlib.sha256(reply.data).digest() for reply in replies if self.peer(run, reply.receiver)]
+            if replayed != answers.get(row.input, []):
                 words = "replaying the log produced different bytes; this run cannot be resumed"
                 raise IllegalMessage(f"run {run.name}: {words}")
 
@@ -924,19 +924,19 @@ class Mail:
     def accepted(self, run: Run, data: bytes) -> Acceptance | None:
         """An acceptance of these terms by a party that they name; None if it does not hold."""
         try:
-            found = Acceptance.from_bytes(data)
+            acceptance = Acceptance.from_bytes(data)
         except BadDocument:
             return None
         terms = run.terms
         holds = (
-            found.run_id == bytes.fromhex(terms.run_id)
-            and found.terms == run.digest
-            and terms.cards.get(found.party) == found.card.fingerprint
-            and found.party not in (terms.consumer, run.party)
-            and found.role == role_in(terms, found.party)
-            and not self.home.pins.is_given_up(found.card.fingerprint)
+            acceptance.run_id == bytes.fromhex(terms.run_id)
+            and acceptance.terms == run.digest
+            and terms.cards.get(acceptance.party) == acceptance.card.fingerprint
+            and acceptance.party not in (terms.consumer, run.party)
+            and acceptance.role == role_in(terms, acceptance.party)
+            and not self.home.pins.is_given_up(acceptance.card.fingerprint)
         )
-        return found if holds else None
+        return acceptance if holds else None
 
     def _opened(self, run: Run, peer: Peer, letter: Letter, place: tuple[str, str]) -> Heard:
         key = self.home.run_key(run.digest)
@@ -952,8 +952,8 @@ class Mail:
     def _read(self, run: Run, heard: Heard) -> tuple[Heard, Message]:
         """Read the message of a letter, and the acceptances that it encloses."""
         peer, message = heard.peer, decode(heard.data, most_bytes=LARGEST_LETTER)
-        said = (message.run, message.terms, message.sender, message.receiver, message.round)
-        if said != (run.name, run.terms.digest, peer.name, run.party, heard.letter.header.round):
+        names = (message.run, message.terms, message.sender, message.receiver, message.round)
+        if names != (run.name, run.terms.digest, peer.name, run.party, heard.letter.header.round):
             raise IllegalMessage(f"run {run.name}: a message of {peer.name} is not the one that its letter names")
         return replace(heard, message=message, newcomers=self._newcomers(run, peer, heard.enclosures)), message
 
@@ -994,8 +994,8 @@ class Mail:
 
     def data_of(self, row: StoredLetter) -> bytes | None:
         with self.home.database.snapshot() as connection:
-            found = connection.execute("SELECT data FROM letters WHERE id = ?", (row.id,)).fetchone()
-        return None if found is None or found[0] is None else bytes(found[0])
+            ((data,),) = connection.execute("SELECT data FROM letters WHERE id = ?", (row.id,))
+        return None if data is None else bytes(data)
 
     def last_document(self, run: Run, way: str, post: PostKind, peer: str) -> bytes | None:
         """The document of a kind that came last from a peer, or that was last written to it."""

@@ -296,10 +296,10 @@ class Owner(RoleHandler):
     # Runs: their names are those of charges, so each stands for one run.
 
     def run(self, name: str) -> Run:
-        found = self.mail.runs(name=name, role="owner")
-        if not found:
+        runs = self.mail.runs(name=name, role="owner")
+        if not runs:
             raise InvalidArgument("RUN", name, "is not known here; see `likeset owner inbox --all`")
-        return found[0]
+        return runs[0]
 
     def mark(self, run: Run) -> str:
         """A digest of what was decided; with it, a person's decision refers to the state that was shown."""

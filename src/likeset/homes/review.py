@@ -402,19 +402,19 @@ def rows_that_left(owner: Owner, name: str) -> LeftRows:
 
 def rows_of(messages: tuple[bytes, ...], schema: Schema, *, labelled: bool) -> LeftRows:
     """The rows in messages; ``labelled`` says whether labels leave with rows in this run."""
-    said = [decode(data).body for data in messages]
-    if shared := [body for body in said if isinstance(body, OfferShare)]:
+    bodies = [decode(data).body for data in messages]
+    if shared := [body for body in bodies if isinstance(body, OfferShare)]:
         packed = records_in(shared)  # the owner has everything that opens the envelopes
         read = EnvelopeRecords(schema, labelled=labelled).read(packed)
         return LeftRows(_with_labels(read.table, read.labels, schema) if read.sound.all() else None, len(packed))
-    bodies = [body for body in said if isinstance(body, Offer | Delivery)]
-    count = sum(len(body.rows) for body in bodies)
-    if not bodies or any(not len(body.records) for body in bodies):
+    offers = [body for body in bodies if isinstance(body, Offer | Delivery)]
+    count = sum(len(body.rows) for body in offers)
+    if not offers or any(not len(body.records) for body in offers):
         return LeftRows(None, count)
     declared = DeclaredRecords(schema)
     tables = [
         _with_labels(declared.unpack(body.records.tobytes(), rows=len(body.rows)), body.labels, schema)
-        for body in bodies
+        for body in offers
     ]
     return LeftRows(pa.concat_tables(tables), count)
 
@@ -561,8 +561,9 @@ def review(owner: Owner, name: str) -> Review:
     ]
     if run.stopped_because:
         lines.insert(0, ("Why did it not continue here?", _stopped(run, letters)))
-    if said := _acknowledged(terms, letters):
-        lines.append((f"Did the {'curator' if terms.split is None else 'consumer'} acknowledge what left?", said))
+    if acknowledged := _acknowledged(terms, letters):
+        reader = "curator" if terms.split is None else "consumer"
+        lines.append((f"Did the {reader} acknowledge what left?", acknowledged))
     if held_back := rows_left((letter.row for letter in letters), held_back=True):
         words = f"{held_back:,} rows, which are charged: a withdrawal or the end of the terms came first."
         lines.append(("What was held back?", words))
@@ -639,10 +640,10 @@ def _history(past: Sequence[dict[str, Any]]) -> str:
 def _identifying_columns(terms: Terms, schema: Schema | None) -> tuple[ColumnWarning, ...]:
     """Columns that would leave and may identify people; by their names alone if no data set fits."""
     if schema is None:
-        found: Iterable[ColumnWarning | None] = map(identifying_column, terms.columns)
+        warnings: Iterable[ColumnWarning | None] = map(identifying_column, terms.columns)
     else:
-        found = identifying_columns(schema)
-    return tuple(warning for warning in found if warning is not None and warning.column in terms.columns)
+        warnings = identifying_columns(schema)
+    return tuple(warning for warning in warnings if warning is not None and warning.column in terms.columns)
 
 
 def _short(text: str) -> str:
@@ -743,7 +744,7 @@ def rehearse(owner: Owner, terms: Terms, *, data: str = "") -> Rehearsal:
         basis = "an example"  # other owners' rows have a part in which of these leave
     with owner.opened_data(data_set, terms) as (_, opened):
         party = owner.party(used, data_set, opened)
-        replies = [reply for call in _calls(used, values) for reply in _said(party, call)]
+        replies = [reply for call in _calls(used, values) for reply in _replies(party, call)]
         leaving = tuple(reply.data for reply in replies if rows_in([reply]))
         return Rehearsal(
             basis=basis,
@@ -783,7 +784,7 @@ def _calls(terms: Terms, release: NDArray[np.float64]) -> Iterator[tuple[int, Bo
         yield number, Asked(asked=True)
 
 
-def _said(party: OwnerParty, call: tuple[int, Body]) -> tuple[Message, ...]:
+def _replies(party: OwnerParty, call: tuple[int, Body]) -> tuple[Message, ...]:
     number, body = call
     sender = party.terms.consumer if isinstance(body, TargetRelease) else CURATOR
     message = Message(party.terms.run, party.terms.digest, sender, party.name, number, body)

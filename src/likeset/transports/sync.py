@@ -473,7 +473,7 @@ def opened_syncs(
         stores = {store.address: store for store in map(open_store, addresses)}
         for store in stores.values():
             stack.callback(store.close)
-        yield [stack.enter_context(Sync(one, store, stays)) for one in (home, *own) for store in stores.values()]
+        yield [stack.enter_context(Sync(each, store, stays)) for each in (home, *own) for store in stores.values()]
 
 
 def check_clock(folder: Path, addresses: Sequence[str], *, clock: Clock = utc_now) -> Iterator[Check]:
@@ -487,8 +487,8 @@ def check_clock(folder: Path, addresses: Sequence[str], *, clock: Clock = utc_no
             yield Check(what, ok=False, detail=str(error))
             continue
         agree, way = abs(apart) <= CLOCKS_APART, "ahead of" if apart > timedelta() else "behind"
-        told = f"the clock is {duration(abs(apart))} {way} the mailbox; set the wrong one: until then nothing is ended"
-        yield Check(what, ok=agree, detail="agree" if agree else told)
+        fault = f"the clock is {duration(abs(apart))} {way} the mailbox; set the wrong one: until then nothing is ended"
+        yield Check(what, ok=agree, detail="agree" if agree else fault)
 
 
 def sync_once(syncs: Iterable[Sync], *, stop: Stop | None = None) -> Synced:
