@@ -87,7 +87,10 @@ def locked(path: Path) -> Iterator[int | None]:
         except OSError:
             yield None
         else:
-            yield descriptor
+            try:
+                yield descriptor
+            finally:
+                fcntl.flock(descriptor, fcntl.LOCK_UN)  # also where a child that was forked meanwhile has it open
     finally:
         os.close(descriptor)
 

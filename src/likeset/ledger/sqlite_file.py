@@ -1,18 +1,17 @@
 """One SQLite file: durable writes, checked on opening, safe for several processes."""
 
-import fcntl
 import os
 import sqlite3
 import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
 from likeset.errors import InvalidArgument, LedgerUnavailable, LedgerUnreadable
-from likeset.files import sync_folder
+from likeset.files import locked, sync_folder
 
 _APPLICATION_ID = 0x4C_53_4C_31  # "LSL1": somebody else's database is never written to
 _VERSION = 6  # of the tables, and of what entries hold: the JSON form of events (``events.VERSION``) included
@@ -236,23 +235,16 @@ class SqliteFile:
 def one_at_a_time(lock: Path, *, patience: float) -> Iterator[None]:
     """Hold the lock of a file that processes and threads take turns with; created if it does not exist."""
     deadline = time.monotonic() + patience
-    try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, _PRIVATE)
-    except OSError as error:
-        raise LedgerUnavailable(f"lock {lock}: cannot be opened: {error.strerror}") from error
-    try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
+    with ExitStack() as held:
+        try:
+            while held.enter_context(locked(lock)) is None:
                 if time.monotonic() > deadline:
-                    raise LedgerUnavailable(f"lock {lock}: another draw held it for over {patience:g} s") from None
+                    raise LedgerUnavailable(f"lock {lock}: another draw held it for over {patience:g} s")
+                held.close()
                 time.sleep(_RETRY_SECONDS)
+        except OSError as error:
+            raise LedgerUnavailable(f"lock {lock}: cannot be opened: {error.strerror}") from error
         yield
-    finally:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)  # also where a child that was forked meanwhile has it open
-        os.close(descriptor)
 
 
 def _code(error: sqlite3.Error) -> str:
