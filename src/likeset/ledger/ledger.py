@@ -478,16 +478,16 @@ class Ledger:
         """Every entry, oldest first; or those between two numbers, both of them among them."""
         with self.snapshot() as connection:
             bounds = (first, self._state.head.number if last is None else last)
-            found = connection.execute(f"{_ENTRIES} WHERE number BETWEEN ? AND ? ORDER BY number", bounds)
-            return tuple(map(Entry._make, found))
+            rows = connection.execute(f"{_ENTRIES} WHERE number BETWEEN ? AND ? ORDER BY number", bounds)
+            return tuple(map(Entry._make, rows))
 
     def entries_about(self, key: str, *, before: int, most: int) -> tuple[Entry, ...]:
         """The last entries about a run or data set before a number, newest first: charges of the run among them."""
         charges = canonical([key])[:-1]  # how the keys of requests begin: ["run",0,"kind"]
         with self.snapshot() as connection:
             bounds = (before, key, f"{charges},", f"{charges}-", most)  # a dash comes next after a comma
-            found = connection.execute(f"{_ENTRIES} {_ABOUT} ORDER BY number DESC LIMIT ?", bounds)
-            return tuple(map(Entry._make, found))
+            rows = connection.execute(f"{_ENTRIES} {_ABOUT} ORDER BY number DESC LIMIT ?", bounds)
+            return tuple(map(Entry._make, rows))
 
     def charge_of(self, request: Request) -> Charge | None:
         with self.reading() as state:
@@ -500,9 +500,9 @@ class Ledger:
             return state.head
 
     def messages(self, *, run: str | None = None) -> tuple[StoredMessage, ...]:
-        which, words = ("", ()) if run is None else ("WHERE run = ?", (run,))
+        which, values = ("", ()) if run is None else ("WHERE run = ?", (run,))
         with self.snapshot() as connection:
-            rows = connection.execute(f"{_MESSAGES} {which} ORDER BY number", words).fetchall()
+            rows = connection.execute(f"{_MESSAGES} {which} ORDER BY number", values).fetchall()
             return tuple(_stored(row, self._state) for row in rows)
 
     def purge(self, *, run: str | None = None, before: datetime | None = None) -> int:

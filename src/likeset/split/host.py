@@ -111,16 +111,16 @@ def make_environment(folder: Path, *, python: str = sys.executable) -> Path:
     """
     if folder.exists() and not ((folder / "pyvenv.cfg").is_file() and _missing(folder)):
         raise InvalidArgument("environment", folder, "is there already; remove it first, or name another directory")
-    version = _told([python, "-I", "-c", "import sys; print('{}.{}'.format(*sys.version_info))"], "python", python)
+    version = _output_of([python, "-I", "-c", "import sys; print('{}.{}'.format(*sys.version_info))"], "python", python)
     if version.strip() not in PYTHONS:
         reason = f"is of version {version.strip()}; workers need {' or '.join(PYTHONS)}: name one with --python"
         raise InvalidArgument("python", python, reason)
     if folder.exists():
         shutil.rmtree(folder)
-    _told([python, "-I", "-m", "venv", str(folder)], "environment", str(folder))
+    _output_of([python, "-I", "-m", "venv", str(folder)], "environment", str(folder))
     path = folder / "bin" / "python"
     install = [str(path), "-I", "-m", "pip", "install", "--quiet", "--require-hashes", "--requirement", str(LOCK_FILE)]
-    _told(install, "environment", str(folder))
+    _output_of(install, "environment", str(folder))
     return worker_python(folder)
 
 
@@ -129,7 +129,7 @@ def locked_versions() -> dict[str, str]:
     return {match[1]: match[2] for line in lines if (match := re.match(r"([\w.-]+)==([\w.]+)", line))}
 
 
-def _told(command: list[str], argument: str, value: str) -> str:
+def _output_of(command: list[str], argument: str, value: str) -> str:
     try:
         done = subprocess.run(  # noqa: S603 - the interpreter that the user named, with our own arguments
             command, capture_output=True, text=True, timeout=_INSTALL_SECONDS, check=False
@@ -213,7 +213,7 @@ class WorkerProcess:
         )
         assert self._process.stdin is not None  # noqa: S101 - both are pipes
         assert self._process.stdout is not None  # noqa: S101
-        self._given, self._told = self._process.stdin, self._process.stdout
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
         _keep_no_dump(self._process.pid)
 
     @property
@@ -225,7 +225,7 @@ class WorkerProcess:
 
     def close(self) -> None:
         self._process.kill()
-        for pipe in (self._given, self._told):
+        for pipe in (self._stdin, self._stdout):
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
         self._process.wait()
@@ -233,7 +233,7 @@ class WorkerProcess:
     def hello(self) -> dict[str, str]:
         """What a worker says first: its versions, which ``worker_python`` compared with the lock file."""
         try:
-            frame = read_frame(self._told)
+            frame = read_frame(self._stdout)
         except BadFrame:
             frame = None
         if frame is None or frame.kind != "hello":
@@ -249,15 +249,15 @@ class WorkerProcess:
         """
         with contextlib.suppress(BrokenPipeError, BadFrame):
             self._say(pack("task", task.to_bytes()))
-            while (frame := read_frame(self._told)) is not None:
+            while (frame := read_frame(self._stdout)) is not None:
                 if frame.kind in ("done", "failed", "refused"):
                     return frame.kind, b"".join(frame.parts).decode("ascii", "replace")
                 self._say(answer(frame))
         return "failed", "the worker ended"
 
     def _say(self, frame: bytes) -> None:
-        self._given.write(frame)
-        self._given.flush()
+        self._stdin.write(frame)
+        self._stdin.flush()
 
 
 def _keep_no_dump(pid: int) -> None:
@@ -327,14 +327,14 @@ class SplitParty:
         """
         moved = time.monotonic()
 
-        def told(stage: str, done: int, of: int) -> None:
+        def note_progress(stage: str, done: int, of: int) -> None:
             nonlocal moved
             moved = time.monotonic()
             if progress is not None:
                 progress(stage, done, of)
 
         while True:
-            how, reason = self._attempt(told, patience)
+            how, reason = self._attempt(note_progress, patience)
             if how == "done":
                 return self._opened
             if how == "refused":
@@ -459,7 +459,7 @@ def compute_here(inputs: Mapping[ComputeRole, ComputeInputs], *, progress: Progr
             for each in inputs.values()
         ]
         with ThreadPoolExecutor(PARTIES) as threads:
-            told = [progress, None, None]
-            runs = [threads.submit(party.run, progress=one) for party, one in zip(parties, told, strict=True)]
+            first, *others = parties
+            runs = [threads.submit(first.run, progress=progress), *(threads.submit(party.run) for party in others)]
         (opened,) = [slots for slots in [run.result() for run in runs] if slots is not None]
         return opened

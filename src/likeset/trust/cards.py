@@ -376,7 +376,7 @@ def check_fingerprint(expected: str, card: Card) -> None:
     """
     expected = typed(expected)
     pairs = zip(expected.split("-"), card.fingerprint.split("-"), strict=True)
-    wrong = [str(number) for number, (said, due) in enumerate(pairs, start=1) if said != due]
+    wrong = [str(number) for number, (group, due) in enumerate(pairs, start=1) if group != due]
     if wrong:
         reason = f"of its {_GROUPS} groups differ: {', '.join(wrong)}; ask for them again"
         raise InvalidArgument("fingerprint", expected, f"is not the fingerprint of {card.name}'s card: {reason}")

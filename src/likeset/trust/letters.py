@@ -342,13 +342,13 @@ class Receipt(Signed):
             raise BadDocument("receipt", "names no run, no terms or no letters")
         digests = tuple(letters[place : place + DIGEST_BYTES] for place in range(0, len(letters), DIGEST_BYTES))
         try:
-            words = name_in(owner, what="receipt"), int.from_bytes(rows, "big")
+            name, count = name_in(owner, what="receipt"), int.from_bytes(rows, "big")
             moment = datetime.fromisoformat(at.decode("ascii"))
         except (UnicodeDecodeError, ValueError):
             raise BadDocument("receipt", "names no owner or no time") from None
-        if moment.tzinfo is None or words[1] > _MOST_COUNTED:
+        if moment.tzinfo is None or count > _MOST_COUNTED:
             raise BadDocument("receipt", "has a time without a zone, or too many rows")
-        receipt = cls(run_id, terms, *words, digests, at.decode("ascii"), Card.from_bytes(card), signature)
+        receipt = cls(run_id, terms, name, count, digests, at.decode("ascii"), Card.from_bytes(card), signature)
         receipt.check_signed_by(receipt.card)
         return receipt
 
