@@ -46,9 +46,9 @@ from likeset.homes.runs import (
     read_ending,
     rows_in,
 )
-from likeset.ledger.budget import Account, Charge, Limit, Request
+from likeset.ledger.budget import Account, Charge, Request
 from likeset.ledger.ledger import Transaction
-from likeset.privacy.events import NoRelease, View
+from likeset.privacy.events import NoRelease
 from likeset.protocol.party import Party, last_call
 from likeset.protocol.prices import PlannedView, views_of_owners
 from likeset.protocol.sealed import Owner as OwnerParty
@@ -180,20 +180,14 @@ class Owner(RoleHandler):
         if self.home.policy_in_log != (digest, self.name):
             words = {"digest": digest, "name": self.name, "policy": policy.model_dump(mode="json")}
             self.home.note("policy", "", **words, **({"by": by} if by else {}))
-        self.ledger.set_limits(self._limits(policy))
+        self.ledger.set_limits(policy.limits(self.name))
         return policy
 
     # Budgets over all runs.
 
-    def _limits(self, policy: Policy) -> dict[View, Limit]:
-        return {
-            View.owners(self.name): policy.limit_toward_others(),
-            View.curator(self.name): policy.limit_of_rows(),
-        }
-
     def accounts(self, policy: Policy) -> tuple[Account, ...]:
         try:
-            return self.ledger.accounts(limits=self._limits(policy))
+            return self.ledger.accounts(limits=policy.limits(self.name))
         except OtherRelation as error:
             reason = f"runs were charged under {error.planned}; restore that value, or make another home"
             raise BadDocument(str(self.home.policy_file), reason, field="total.relation") from error
@@ -202,7 +196,7 @@ class Owner(RoleHandler):
         """Both budgets of a policy before and after a run; one that was charged already is not counted twice."""
         others, curator, _ = costs_of(terms, self.name)
         charged = {line["toward"] for line in self.spent_by_run(run=terms.run)}
-        limits, other_unit = self._limits(policy), None
+        limits, other_unit = policy.limits(self.name), None
         event = NoRelease() if "others" in charged else others.event
         try:
             (toward,) = self.ledger.quote(Charge(((others.view, event),)), limits=limits)

@@ -14,7 +14,7 @@ from pydantic import Field
 from likeset import documents
 from likeset.documents import Document
 from likeset.ledger.budget import Limit
-from likeset.privacy.events import Relation
+from likeset.privacy.events import Relation, View
 from likeset.protocol.terms import Terms, clock_words
 
 _ROUNDING = 1e-9
@@ -66,13 +66,14 @@ class Policy(Document):
     def load(cls, path: Path) -> Self:
         return documents.read(path, cls)
 
-    def limit_toward_others(self) -> Limit:
+    def limits(self, owner: str) -> dict[View, Limit]:
+        """Of the accounts of an owner over all runs: toward other owners, and toward a curator that sees rows."""
         accepted = (*self.accept_unproven, _UNBOUNDED) if self.accept_unproven else ()
         total = self.total
-        return Limit(total.epsilon, total.delta, Relation(total.relation), accept_unproven=accepted)
-
-    def limit_of_rows(self) -> Limit:
-        return Limit.rows_only(self.total.rows, readable=self.total.readable)
+        return {
+            View.owners(owner): Limit(total.epsilon, total.delta, Relation(total.relation), accept_unproven=accepted),
+            View.curator(owner): Limit.rows_only(total.rows, readable=total.readable),
+        }
 
 
 NO_RULES = Policy(likeset="owner", version=1)

@@ -147,15 +147,10 @@ class Invitation:
         return bytes.fromhex(self.terms.digest)
 
 
-def check_is_terms(data: bytes, *, name: str) -> None:
-    """Raise if somebody took an invitation to join for the terms of a run: both are called invitations."""
-    if data.startswith(fields(INVITE_TAG)):
-        raise BadDocument(name, "invites you to join: use `likeset join FILE`")
-
-
 def read_invitation(path: Path) -> Invitation:
     data = documents.bytes_in(path, most=MOST_TERMS_BYTES)
-    check_is_terms(data, name=str(path))
+    if data.startswith(fields(INVITE_TAG)):  # both files are called invitations
+        raise BadDocument(str(path), "invites you to join: use `likeset join FILE`")
     try:
         return Invitation.read(data)
     except LikesetError as error:
