@@ -52,14 +52,14 @@ _MOST_PORT = 65535
 
 def reach_document(peer: TunnelPeer) -> bytes:
     """The address and certificate of a compute party in a run, as its roster vote contains them."""
-    words = {"certificate": peer.certificate.hex(), "host": peer.host, "port": peer.port}
-    return json.dumps(words, sort_keys=True, separators=(",", ":")).encode("ascii")
+    reach = {"certificate": peer.certificate.hex(), "host": peer.host, "port": peer.port}
+    return json.dumps(reach, sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
 def _read_reach(data: bytes) -> TunnelPeer:
     try:
-        words = json.loads(data)
-        peer = TunnelPeer(words["host"], words["port"], bytes.fromhex(words["certificate"]))
+        reach = json.loads(data)
+        peer = TunnelPeer(reach["host"], reach["port"], bytes.fromhex(reach["certificate"]))
     except (KeyError, TypeError, ValueError, RecursionError):
         raise BadDocument("reach", "does not say where a compute party listens") from None
     host, port = peer.host, peer.port
@@ -93,10 +93,10 @@ class ComputeFolder:
         if not path.exists():
             files = (self.home / SPLIT_FOLDER).glob(f"*/{_TUNNEL}")
             taken = {json.loads(file.read_bytes())["port"] for file in files}
-            words = {"port": _free_port(place, taken), "secret": RunCertificate.generate().to_bytes().hex()}
+            tunnel = {"port": _free_port(place, taken), "secret": RunCertificate.generate().to_bytes().hex()}
             make_private_folder(self.folder)
             remove_unfinished(self.folder)
-            keep_private_bytes(path, json.dumps(words).encode("ascii"))
+            keep_private_bytes(path, json.dumps(tunnel).encode("ascii"))
         stored = json.loads(path.read_bytes())
         return RunCertificate.from_bytes(bytes.fromhex(stored["secret"])), int(stored["port"])
 

@@ -176,9 +176,9 @@ class Curator(ComputeHandler):
             ending = Ending.QUORUM_MISSED if isinstance(error, QuorumMissed) else Ending.UNFINISHED
             detail = ""
         if run.state not in ("answered", "closed"):
-            words = f"{ending}: {detail}" if detail else str(ending)
+            outcome = f"{ending}: {detail}" if detail else str(ending)
             state = "answered" if run.state == "begun" else "failed"
-            run = self.mail.change(t, run, state=state, detail=words, due=None)
+            run = self.mail.change(t, run, state=state, detail=outcome, due=None)
             self._say_end(t, run, ending, detail)
 
     def _say_end(self, t: Transaction, run: Run, ending: Ending, detail: str = "") -> None:

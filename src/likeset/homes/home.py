@@ -228,18 +228,18 @@ class Settings(Document):
 
 
 def _settings_text(settings: Settings) -> str:
-    def words(value: object) -> str:
+    def as_yaml(value: object) -> str:
         return yaml.safe_dump(value, default_flow_style=True, width=1000).strip().removesuffix("...").strip()
 
     return f"""\
 likeset: home
 version: 1
-name: {words(settings.name)}
-roles: {words(list(settings.roles))}
+name: {as_yaml(settings.name)}
+roles: {as_yaml(list(settings.roles))}
 
 # Where letters come and go, as agreed with the others: file:///mnt/share, sftp://user@host/folder or s3://bucket/folder,
 # never with a password in it.
-mailboxes: {words(list(settings.mailboxes))}
+mailboxes: {as_yaml(list(settings.mailboxes))}
 
 # How many hours a curator, or a party of a split run, waits for an owner's answer. The run then goes on without that
 # owner, if enough are left. It never goes on after the end of the terms.
@@ -256,7 +256,7 @@ reach_at: "{settings.reach_at}"
 
 # Whom `likeset up` tells that a run waits, a deadline is a day away, a budget is at 80%, or a mailbox is unreachable:
 # webhook: URL, command: [PROGRAM, ARGUMENT, ...], smtp: {{host: HOST, from: ADDRESS, to: [ADDRESS]}}, or several.
-notify: {words(settings.notify.model_dump(mode="json", by_alias=True, exclude_defaults=True))}
+notify: {as_yaml(settings.notify.model_dump(mode="json", by_alias=True, exclude_defaults=True))}
 """
 
 
@@ -393,8 +393,8 @@ class Home:
         """One write transaction; everything that is decided in it is still true when it ends."""
         return self.database.deciding()
 
-    def note(self, kind: str, about: str, **words: Any) -> None:
-        self.database.append(kind, about, words)
+    def note(self, kind: str, about: str, **values: Any) -> None:
+        self.database.append(kind, about, values)
 
     def refused(self, about: str, error: Exception | str) -> None:
         """Log why something was refused; never raises, since that could sound different to the other side."""
@@ -662,8 +662,8 @@ def make_home(
         keep_private_bytes(folder / KEY_FILE, f"{secrets.randbits(256):064x}\n".encode())
         documents.write_text(folder / POLICY_FILE, policy_text(NO_RULES))
     with Ledger(folder / DATABASE_FILE, tables=TABLES) as database:
-        words = {"state": "own", "name": name, "fingerprint": card.card.fingerprint, **({"by": by} if by else {})}
-        database.append("card", "", words)
+        entry = {"state": "own", "name": name, "fingerprint": card.card.fingerprint, **({"by": by} if by else {})}
+        database.append("card", "", entry)
     documents.write_text(folder / SETTINGS_FILE, _settings_text(settings))  # last: with it the home is there
     return Home(folder)
 

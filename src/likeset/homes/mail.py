@@ -452,8 +452,8 @@ class Mail:
             by_steward=by_steward,
         )
         _insert(t, "runs", {column: getattr(run, column) for column in _RUN_COLUMNS.split(", ")})
-        words = {"digest": terms.digest, "consumer": terms.consumer, "card": terms.cards[terms.consumer]}
-        t.append("invited", terms.run, {**words, **({"by_steward": True} if by_steward else {})})
+        entry = {"digest": terms.digest, "consumer": terms.consumer, "card": terms.cards[terms.consumer]}
+        t.append("invited", terms.run, {**entry, **({"by_steward": True} if by_steward else {})})
         return run
 
     # Whether this home takes part.
@@ -800,10 +800,10 @@ class Mail:
     def end_in(self, t: Transaction, run: Run, state: State, ending: Ending, detail: str = "") -> Run:
         if run.is_over:
             return run
-        words = f"{ending}: {detail}" if detail and detail != ending else str(ending)
+        outcome = f"{ending}: {detail}" if detail and detail != ending else str(ending)
         kind = {"closed": "closed", "cancelled": "cancelled", "expired": "expired"}.get(state, "failed")
-        t.append(kind, run.name, {"digest": run.digest.hex(), "detail": words})
-        return self.change(t, run, state=state, detail=words, due=None)
+        t.append(kind, run.name, {"digest": run.digest.hex(), "detail": outcome})
+        return self.change(t, run, state=state, detail=outcome, due=None)
 
     # Parties: rebuilt from their inputs, and cached while no other process adds one.
 
@@ -856,8 +856,8 @@ class Mail:
             replies = self._replayed(run, party, row).complete(stored_draw)
             replayed = [hashlib.sha256(reply.data).digest() for reply in replies if self.peer(run, reply.receiver)]
             if replayed != answers.get(row.input, []):
-                words = "replaying the log produced different bytes; this run cannot be resumed"
-                raise IllegalMessage(f"run {run.name}: {words}")
+                reason = "replaying the log produced different bytes; this run cannot be resumed"
+                raise IllegalMessage(f"run {run.name}: {reason}")
 
     def _replayed(self, run: Run, party: Party, row: StoredLetter) -> Step:
         if row.way == "own":

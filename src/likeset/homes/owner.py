@@ -178,8 +178,8 @@ class Owner(RoleHandler):
         policy = self.policy
         digest = hashlib.sha256(policy.model_dump_json().encode()).hexdigest()
         if self.home.policy_in_log != (digest, self.name):
-            words = {"digest": digest, "name": self.name, "policy": policy.model_dump(mode="json")}
-            self.home.note("policy", "", **words, **({"by": by} if by else {}))
+            entry = {"digest": digest, "name": self.name, "policy": policy.model_dump(mode="json")}
+            self.home.note("policy", "", **entry, **({"by": by} if by else {}))
         self.ledger.set_limits(policy.limits(self.name))
         return policy
 
@@ -298,8 +298,8 @@ class Owner(RoleHandler):
     def mark(self, run: Run) -> str:
         """A digest of what was decided; with it, a person's decision refers to the state that was shown."""
         # No other states: the process at the mailbox changes them without a person.
-        words = [run.digest.hex(), run.decided, run.decided_at, run.is_withdrawn]
-        return hashlib.sha256(json.dumps(words).encode()).hexdigest()[:16]
+        decision = [run.digest.hex(), run.decided, run.decided_at, run.is_withdrawn]
+        return hashlib.sha256(json.dumps(decision).encode()).hexdigest()[:16]
 
     def waiting(self) -> list[Run]:
         """Runs that can still be decided: undecided, not over, and in time."""
@@ -335,10 +335,10 @@ class Owner(RoleHandler):
         policy = self.put_policy_in_force()
         judged = self.judge(run.terms, data=run.data, policy=policy)
         if not judged.accepted:
-            words = "; ".join(judged.reasons)
-            if run.detail != words[:400]:
-                self.home.refused(run.name, words)
-            return "invited", words[:400]
+            reasons = "; ".join(judged.reasons)
+            if run.detail != reasons[:400]:
+                self.home.refused(run.name, reasons)
+            return "invited", reasons[:400]
         if not run.decided:
             if policy.manual_approval:
                 return "waiting", ""
@@ -388,8 +388,8 @@ class Owner(RoleHandler):
                 raise InvalidArgument("RUN", name, f"is closed: {reason}; there is nothing to withdraw from")
             t.append("withdrawn", name, {"by": by})
             self.mail.withhold(t, run)
-            words = f"{Ending.WITHDRAWN}: by {by}"
-            self.mail.change(t, run, state="cancelled", detail=words, decided_at=stamp(self.now()))
+            detail = f"{Ending.WITHDRAWN}: by {by}"
+            self.mail.change(t, run, state="cancelled", detail=detail, decided_at=stamp(self.now()))
             if run.readable is not None:
                 self.mail.write_document(t, run, acknowledging_party(run.terms), PARTICIPATION, b"abstains")
                 self.mail.write_document(t, run, run.terms.consumer, PARTICIPATION, b"abstains")
@@ -471,8 +471,8 @@ class Owner(RoleHandler):
         request = Request(run.name, 0, BEGIN, content=run.digest)
         # Nothing is drawn here: the charge is for the draws of the curator.
         t.answer(Charge(((others.view, others.event),)), fingerprint.encode("ascii"), None, request=request)
-        words = {"digest": run.digest.hex(), "data": run.data, "smallest_group": policy.smallest_group}
-        t.append("began", run.name, words)
+        entry = {"digest": run.digest.hex(), "data": run.data, "smallest_group": policy.smallest_group}
+        t.append("began", run.name, entry)
         self.mail.change(t, run, state="begun", detail="", smallest_group=policy.smallest_group)
 
     def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
@@ -484,8 +484,8 @@ class Owner(RoleHandler):
         if heard is None or heard.message is None:
             return
         if replies:
-            words = {"heard": heard.kind, "round": heard.message.round, "rows": rows}
-            t.append("sent", run.name, {**words, "replies": [reply.body.kind for reply in replies]})
+            entry = {"heard": heard.kind, "round": heard.message.round, "rows": rows}
+            t.append("sent", run.name, {**entry, "replies": [reply.body.kind for reply in replies]})
         self.mail.take_back(t, run, "acceptance")  # the writer of this letter has it
         run = self.mail.reload(run)
         is_last = (heard.message.round, heard.kind) == last_call(run.terms)

@@ -70,8 +70,8 @@ STOPPED = "did not continue here"
 
 def register(owner: Owner, name: str, source: str, *, schema: Path, by: str) -> DataSet:
     data = owner.registry.add(name, source, schema=schema)
-    words = {"source": without_secrets(data.source), "schema": data.schema.digest}
-    owner.home.note("data", name, **words, by=by)
+    entry = {"source": without_secrets(data.source), "schema": data.schema.digest}
+    owner.home.note("data", name, **entry, by=by)
     return data
 
 
@@ -255,12 +255,12 @@ def _budget_lines(budgets: dict[str, dict[str, float | None]], accounts: Account
         spent, run, after, limit = (budgets[name][part] or 0 for part in ("spent", "run", "after", "limit"))
         cost = "without a bound" if budgets[name]["run"] is None else f"up to {amount(run)}"
         left = amount(max(0, limit - after))
-        words = f"this run {verb} {cost}; {amount(spent)} of {amount(limit)} are spent, {left} remain after it"
+        line = f"this run {verb} {cost}; {amount(spent)} of {amount(limit)} are spent, {left} remain after it"
         if name == "epsilon" and after == limit == 0:
-            words = f"this run {verb} nothing: other owners learn nothing about your rows, and your rules allow no more"
+            line = f"this run {verb} nothing: other owners learn nothing about your rows, and your rules allow no more"
         elif name == "epsilon":
-            words += f" (at delta {accounts.delta:g})"
-        yield f"Budget of {what}:", f"{words}."
+            line += f" (at delta {accounts.delta:g})"
+        yield f"Budget of {what}:", f"{line}."
 
 
 # The log.
@@ -443,14 +443,14 @@ def verify(owner: Owner, *, head: Head | None = None) -> tuple[list[Problem], li
     for run in owner.runs():
         rows, receipt = out_rows(owner, run), owner.mail.receipt(run)
         if rows_left(rows) > spent[run.name]:
-            words = f"run {run.name}: {rows_left(rows)} rows left, and {spent[run.name]} were charged"
-            problems.append(Problem(0, words))
+            problem = f"run {run.name}: {rows_left(rows)} rows left, and {spent[run.name]} were charged"
+            problems.append(Problem(0, problem))
         if receipt is not None:
             terms, written = run.readable, {row.letter for row in rows}
             by_other = terms is not None and receipt.card.fingerprint != terms.cards[acknowledging_party(terms)]
             if by_other or receipt.terms != run.digest or set(receipt.letters) - written:
-                words = "is not for what this home wrote, or not by the card of the terms"
-                problems.append(Problem(0, f"the receipt of run {run.name} {words}"))
+                problem = "is not for what this home wrote, or not by the card of the terms"
+                problems.append(Problem(0, f"the receipt of run {run.name} {problem}"))
         if held_back := rows_left(rows, held_back=True):
             remarks.append(f"{held_back:,} rows of run {run.name} were charged and held back")
     return problems, remarks
@@ -565,8 +565,8 @@ def review(owner: Owner, name: str) -> Review:
         reader = "curator" if terms.split is None else "consumer"
         lines.append((f"Did the {reader} acknowledge what left?", acknowledged))
     if held_back := rows_left((letter.row for letter in letters), held_back=True):
-        words = f"{held_back:,} rows, which are charged: a withdrawal or the end of the terms came first."
-        lines.append(("What was held back?", words))
+        detail = f"{held_back:,} rows, which are charged: a withdrawal or the end of the terms came first."
+        lines.append(("What was held back?", detail))
     schema = fitting[0].schema if fitting else None  # they all have the schema of the terms
     identifying = _identifying_columns(terms, schema)
     return Review(

@@ -109,8 +109,8 @@ def read_ending(data: bytes) -> tuple[Ending, str] | None:
 
 
 def progress_document(waiting_for: Iterable[str], until: datetime | None) -> bytes:
-    words = {"until": None if until is None else until.isoformat(), "waiting_for": sorted(waiting_for)}
-    return json.dumps(words).encode("ascii")
+    note = {"until": None if until is None else until.isoformat(), "waiting_for": sorted(waiting_for)}
+    return json.dumps(note).encode("ascii")
 
 
 def read_progress(data: bytes) -> tuple[tuple[str, ...], datetime | None] | None:
