@@ -156,7 +156,7 @@ class RunProgress:
     @property
     def headline(self) -> str:
         if self.ended is not None:
-            return f"{self.ended}: {self.detail}" if self.detail else str(self.ended)
+            return self.ended.outcome(self.detail)
         return "running" if self.began else "waiting for answers"
 
     @property

@@ -161,7 +161,7 @@ class Curator(ComputeHandler):
     def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:
         super().after(t, run, party, heard, replies)
         if isinstance(party, CuratorParty) and party.finished:
-            self.mail.change(t, run, state="answered", detail=str(Ending.DONE))
+            self.mail.change(t, run, state="answered", detail=Ending.DONE.outcome())
             self._say_end(t, run, Ending.DONE)
 
     def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:
@@ -176,9 +176,8 @@ class Curator(ComputeHandler):
             ending = Ending.QUORUM_MISSED if isinstance(error, QuorumMissed) else Ending.UNFINISHED
             detail = ""
         if run.state not in ("answered", "closed"):
-            outcome = f"{ending}: {detail}" if detail else str(ending)
             state = "answered" if run.state == "begun" else "failed"
-            run = self.mail.change(t, run, state=state, detail=outcome, due=None)
+            run = self.mail.change(t, run, state=state, detail=ending.outcome(detail), due=None)
             self._say_end(t, run, ending, detail)
 
     def _say_end(self, t: Transaction, run: Run, ending: Ending, detail: str = "") -> None:

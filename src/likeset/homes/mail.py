@@ -703,7 +703,7 @@ class Mail:
             self._insert_heard(t, run, heard, "heard", data=receipt.to_bytes())
             t.append("acknowledged", run.name, {"rows": receipt.rows, "letters": len(receipt.letters)})
             if run.state == "answered":
-                self.change(t, run, state="closed", detail=str(Ending.DONE))
+                self.change(t, run, state="closed", detail=Ending.DONE.outcome())
 
     def receipt(self, run: Run) -> Receipt | None:
         rows = [row for row in self.letters(run) if (row.way, row.kind, row.state) == ("in", RECEIPT, "heard")]
@@ -800,7 +800,7 @@ class Mail:
     def end_in(self, t: Transaction, run: Run, state: State, ending: Ending, detail: str = "") -> Run:
         if run.is_over:
             return run
-        outcome = f"{ending}: {detail}" if detail and detail != ending else str(ending)
+        outcome = ending.outcome(detail)
         kind = {"closed": "closed", "cancelled": "cancelled", "expired": "expired"}.get(state, "failed")
         t.append(kind, run.name, {"digest": run.digest.hex(), "detail": outcome})
         return self.change(t, run, state=state, detail=outcome, due=None)

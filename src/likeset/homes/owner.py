@@ -388,7 +388,7 @@ class Owner(RoleHandler):
                 raise InvalidArgument("RUN", name, f"is closed: {reason}; there is nothing to withdraw from")
             t.append("withdrawn", name, {"by": by})
             self.mail.withhold(t, run)
-            detail = f"{Ending.WITHDRAWN}: by {by}"
+            detail = Ending.WITHDRAWN.outcome(f"by {by}")
             self.mail.change(t, run, state="cancelled", detail=detail, decided_at=stamp(self.now()))
             if run.readable is not None:
                 self.mail.write_document(t, run, acknowledging_party(run.terms), PARTICIPATION, b"abstains")

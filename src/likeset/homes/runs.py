@@ -74,6 +74,10 @@ class Ending(StrEnum):
     """In a split run: the compute parties did not finish together."""
     FAILED = "failed"
 
+    def outcome(self, detail: str = "") -> str:
+        """The ``detail`` of a run that ended so; ``Run.ending`` reads it."""
+        return f"{self}: {detail}" if detail and detail != self else str(self)
+
 
 CLOSED: Final = {
     Ending.DEADLINE_PASSED: "your deadline passed",
