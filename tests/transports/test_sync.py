@@ -290,7 +290,7 @@ class TestFiles:
             leave(network, CONSUMER, "a", Post("ending", run.digest, b"junk %d" % number))
         assert network.turn("a").taken == 3
         shutil.rmtree(outgoing(network, CONSUMER, "a"))
-        leave(network, CONSUMER, "a", Post("standing", run.digest, b"abstains"))
+        leave(network, CONSUMER, "a", Post("participation", run.digest, b"abstains"))
         network.turn("a")
         assert mail.letters(mail.runs()[0]) == before
         assert list(mail.files(outgoing(network, CONSUMER, "a").name).values()).count("read") == 1

@@ -352,7 +352,7 @@ def read_record(data: bytes, kinds: list[str]) -> tuple[int, list[Any], int]:
     return int.from_bytes(data[1:9], "big"), cells, label
 
 
-KINDS = (b"terms", b"standing", b"acceptance", b"letter", b"progress", b"ending")
+KINDS = (b"terms", b"participation", b"acceptance", b"letter", b"progress", b"ending")
 
 
 def pair(own_secret: bytes, other: Card, *, writer: bytes, reader: bytes) -> tuple[str, bytes]:

@@ -207,11 +207,11 @@ def test_nothing_that_is_sealed_is_shown() -> None:
 
 
 HERS, HIS = pair_of(ALICE, BOB.card), pair_of(BOB, ALICE.card)
-WORD = Post("standing", TERMS, b"waiting")
+WORD = Post("participation", TERMS, b"waiting")
 
 
 @given(
-    kind=st.sampled_from(["terms", "standing", "acceptance", "letter", "progress", "ending"]),
+    kind=st.sampled_from(["terms", "participation", "acceptance", "letter", "progress", "ending"]),
     terms=st.binary(min_size=32, max_size=32),
     document=st.binary(max_size=3 * POST_STEP),
 )

@@ -42,7 +42,7 @@ from likeset.split.engine.agreement import AGAIN
 from likeset.split.host import OpeningFile, Progress, SplitParty, program_digest, split_python
 from likeset.split.links import RunCertificate, TunnelMeeting, TunnelPeer, read_certificate
 from likeset.trust.cards import Card, Role
-from likeset.trust.letters import PARTICIPATION, PostKind
+from likeset.trust.letters import PostKind
 from likeset.trust.shares import COMPUTE_ROLES, ComputeRole
 
 _TUNNEL, _LOCK = "tunnel.json", ".lock"
@@ -440,7 +440,7 @@ class ComputeHandler(RoleHandler):
     def _abstaining(self, run: Run) -> set[str]:
         """Owners that said after their acceptance that they do not take part."""
         rows = (row for row in self.mail.letters(run) if (row.way, row.state) == ("in", "heard"))
-        last = {row.peer: row for row in rows if row.post in ("acceptance", PARTICIPATION)}
+        last = {row.peer: row for row in rows if row.post in ("acceptance", "participation")}
         return {peer for peer, row in last.items() if self.mail.data_of(row) == b"abstains"}
 
     def _give_up(self, run: Run, party: ComputeParty) -> None:

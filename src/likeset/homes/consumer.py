@@ -32,7 +32,7 @@ from likeset.protocol.wire import Message, Summary, decode
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 from likeset.trust.cards import CARD_FILE, Card, Role, read_card
-from likeset.trust.letters import PARTICIPATION, PostKind, SignedTerms
+from likeset.trust.letters import PostKind, SignedTerms
 
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -268,7 +268,7 @@ class Consumer(ComputeHandler):
         begun = False
         for row in self.mail.letters(run):
             begun |= row.way == "own"
-            if row.way != "in" or row.state != "heard" or row.post not in ("acceptance", PARTICIPATION, "ending"):
+            if row.way != "in" or row.state != "heard" or row.post not in ("acceptance", "participation", "ending"):
                 continue
             data = self.mail.data_of(row)
             if data is None:
@@ -276,7 +276,7 @@ class Consumer(ComputeHandler):
             has_accepted = answers[row.peer][0] is PartyState.TAKES_PART
             if row.post == "acceptance":
                 answers[row.peer] = PartyState.TAKES_PART, ""
-            elif row.post == PARTICIPATION:
+            elif row.post == "participation":
                 if not has_accepted or (data == b"abstains" and begun and run.is_split):
                     answers[row.peer] = _PARTICIPATION[data], ""
             elif (ending := read_ending(data)) is not None and ending[0] is Ending.NOT_CURATED and not has_accepted:
@@ -291,7 +291,7 @@ class Consumer(ComputeHandler):
                 return False
             self.mail.take_back(t, run, "terms", peer=peer)
             return True
-        if post == PARTICIPATION:
+        if post == "participation":
             return document in _PARTICIPATION
         if post == "progress" and peer == CURATOR:
             words = read_progress(document)

@@ -42,7 +42,7 @@ from likeset.tables.scan import SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources import open_source
 from likeset.trust.cards import Card, Role
-from likeset.trust.letters import PARTICIPATION, PostKind
+from likeset.trust.letters import PostKind
 
 IGNORED_ERRORS = (BadMessage, IllegalMessage, LetterRefused)
 """Errors at a letter that the curator ignores: the run continues as if the letter had not come."""
@@ -185,7 +185,7 @@ class Curator(ComputeHandler):
         self.mail.take_back(t, run, "progress")
 
     def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
-        if post == PARTICIPATION and peer in run.terms.owners:
+        if post == "participation" and peer in run.terms.owners:
             return document == b"abstains"
         return super().hear_document(t, run, peer, post, document)
 
@@ -234,7 +234,7 @@ class Curator(ComputeHandler):
     def _gone(self, run: Run, party: CuratorParty) -> set[str]:
         """Owners that will not answer: not introduced, abstaining, given up before, or with a refused letter."""
         rows, present = self.mail.letters(run), self.mail.introduced(run)
-        gone = {row.peer for row in rows if row.way == "in" and row.post == PARTICIPATION and row.state == "heard"}
+        gone = {row.peer for row in rows if row.way == "in" and row.post == "participation" and row.state == "heard"}
         gone |= {row.peer for row in rows if row.way == "in" and row.post == "letter" and row.state == "refused"}
         gone |= {row.peer for row in rows if row.way == "own"}
         return {owner for owner in party.waiting_for if owner in gone or owner not in present}

@@ -62,7 +62,6 @@ from likeset.protocol.wire import Message, decode
 from likeset.trust.cards import Card, Role, fields
 from likeset.trust.letters import (
     NOTHING_RECEIVED,
-    PARTICIPATION,
     Acceptance,
     Letter,
     PostKind,
@@ -490,10 +489,10 @@ class Mail:
                     accepted = Acceptance(run_id, run.digest, role, run.party, self.home.card, key)
                     run = self.change(t, run, acceptance=accepted.signed_by(self.home.secret).to_bytes())
                 self.write_document(t, run, run.consumer, "acceptance", run.acceptance)
-                self.take_back(t, run, PARTICIPATION, "ending")
+                self.take_back(t, run, "participation", "ending")
             elif state == "waiting" or run.role == "owner":
                 word = b"waiting" if state == "waiting" else b"abstains"
-                self.write_document(t, run, run.consumer, PARTICIPATION, word)
+                self.write_document(t, run, run.consumer, "participation", word)
             else:
                 self.write_document(t, run, run.consumer, "ending", ending_document(Ending.NOT_CURATED, detail))
         return run

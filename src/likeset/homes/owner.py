@@ -57,7 +57,7 @@ from likeset.protocol.terms import Terms, clock_words
 from likeset.protocol.wire import Message
 from likeset.tables.sources import Source, open_source
 from likeset.trust.cards import Card, PinState, Role
-from likeset.trust.letters import PARTICIPATION, PostKind
+from likeset.trust.letters import PostKind
 
 BEGIN = "owner/begin"
 """The kind of the charge that opens a run at this owner."""
@@ -391,8 +391,8 @@ class Owner(RoleHandler):
             detail = Ending.WITHDRAWN.outcome(f"by {by}")
             self.mail.change(t, run, state="cancelled", detail=detail, decided_at=stamp(self.now()))
             if run.readable is not None:
-                self.mail.write_document(t, run, acknowledging_party(run.terms), PARTICIPATION, b"abstains")
-                self.mail.write_document(t, run, run.terms.consumer, PARTICIPATION, b"abstains")
+                self.mail.write_document(t, run, acknowledging_party(run.terms), "participation", b"abstains")
+                self.mail.write_document(t, run, run.terms.consumer, "participation", b"abstains")
 
     def note_review(self, run: Run, *, by: str) -> None:
         with self.home.deciding() as t:
@@ -495,7 +495,7 @@ class Owner(RoleHandler):
         if not run.is_over and not heard.is_receipt:
             if run.state != "answered":
                 self.mail.change(t, run, detail=reason_for_log(error)[:400])
-            self.mail.write_document(t, run, acknowledging_party(run.terms), PARTICIPATION, b"abstains")
+            self.mail.write_document(t, run, acknowledging_party(run.terms), "participation", b"abstains")
 
     def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
         ending = read_ending(document) if (post, peer) == ("ending", run.terms.consumer) else None

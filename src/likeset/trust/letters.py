@@ -353,12 +353,9 @@ class Receipt(Signed):
         return receipt
 
 
-PostKind = Literal["terms", "standing", "acceptance", "letter", "progress", "ending"]
-"""The kind of a document: terms that a consumer signed; participation; an acceptance; a letter; whom a curator waits
-for; how a run ended at the writer."""
-
-PARTICIPATION: Final = "standing"
-"""A party's word about taking part, ``waiting`` or ``abstains``; the wire format calls this kind ``standing``."""
+PostKind = Literal["terms", "participation", "acceptance", "letter", "progress", "ending"]
+"""The kind of a document: terms that a consumer signed; ``waiting`` or ``abstains``; an acceptance; a letter; whom a
+curator waits for; how a run ended at the writer."""
 
 POST_STEP: Final = 4096
 """Of what is wrapped, in bytes: it is filled up to a multiple of it."""
