@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from likeset.split import host
 from likeset.split.engine.agreement import RUNTIME_FIELDS, BadRuntime, check_runtime
 from likeset.split.host import ENGINE_FOLDER, LOCK_FILE, program_digest
 
@@ -44,19 +45,21 @@ def test_a_worker_opens_no_file_and_never_uses_the_engines_pickles(path: Path) -
     assert not called & {"open", "read_text", "read_bytes", "write_text", "write_bytes", "eval", "exec"}
 
 
-def test_a_change_of_code_or_lock_file_is_another_program(tmp_path: Path) -> None:
+def test_a_change_of_code_or_lock_file_is_another_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy, lock = tmp_path / "engine", tmp_path / "lock"
     shutil.copytree(ENGINE_FOLDER, copy)
     shutil.copy(LOCK_FILE, lock)
-    assert program_digest(folder=copy, lock=lock) == program_digest()
     digests = {program_digest()}
+    monkeypatch.setattr(host, "ENGINE_FOLDER", copy)
+    monkeypatch.setattr(host, "LOCK_FILE", lock)
+    assert digests == {program_digest()}
     for path in [*sorted(copy.glob("*.py")), lock]:
         before = path.read_bytes()
         path.write_bytes(before + b"\n")
-        digests.add(program_digest(folder=copy, lock=lock))
+        digests.add(program_digest())
         path.write_bytes(before)
     (copy / "program.py").rename(copy / "other.py")
-    digests.add(program_digest(folder=copy, lock=lock))
+    digests.add(program_digest())
     assert len(digests) == len(MODULES) + 3
 
 

@@ -7,6 +7,7 @@ import pytest
 from trust_world import ALICE, BOB, BOBS_RUN_KEY, RUN_ID, TERMS, each_bit, flipped, sealing_secret
 
 from likeset.errors import BadDocument
+from likeset.trust import letters
 from likeset.trust.cards import Card, CardSecret, fields
 from likeset.trust.letters import Acceptance, AcceptingRole, SignedTerms
 
@@ -47,11 +48,13 @@ def test_no_bit_can_be_changed(statement: Card | Statement, step: int) -> None:
             type(statement).from_bytes(flipped(data, bit))
 
 
-def test_size_comes_first() -> None:
+def test_size_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     data = SIGNED.to_bytes()
-    assert SignedTerms.from_bytes(data, most_bytes=len(data)) == SIGNED
+    monkeypatch.setattr(letters, "MOST_TERMS_BYTES", len(data))
+    assert SignedTerms.from_bytes(data) == SIGNED
+    monkeypatch.setattr(letters, "MOST_TERMS_BYTES", len(data) - 1)
     with pytest.raises(BadDocument, match="at most"):
-        SignedTerms.from_bytes(data, most_bytes=len(data) - 1)
+        SignedTerms.from_bytes(data)
 
 
 def test_terms_without_a_text_or_a_key_are_refused_even_if_they_are_signed() -> None:

@@ -45,10 +45,10 @@ ENGINE_FOLDER = Path(__file__).parent / "engine"
 LOCK_FILE = Path(__file__).parent / "requirements-split.lock"
 
 
-def program_digest(*, folder: Path = ENGINE_FOLDER, lock: Path = LOCK_FILE) -> str:
+def program_digest() -> str:
     """SHA-256 of all files of the worker, runtime configuration included, and of the lock file of its environment."""
     whole = hashlib.sha256()
-    named = [("lock", lock), *((path.name, path) for path in sorted(folder.glob("*.py")))]
+    named = [("lock", LOCK_FILE), *((path.name, path) for path in sorted(ENGINE_FOLDER.glob("*.py")))]
     pieces = (piece for name, path in named for piece in (name.encode(), path.read_bytes()))
     for part in (b"likeset split program 2", *pieces):
         whole.update(len(part).to_bytes(8, "big") + part)

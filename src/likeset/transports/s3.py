@@ -30,10 +30,9 @@ _CHECK = "see whether bucket, keys (AWS_PROFILE or AWS_ACCESS_KEY_ID), AWS_ENDPO
 class S3Store(Store):
     """A bucket, or a prefix in it (without slashes at its ends), as a mailbox; the bucket has to be there already."""
 
-    def __init__(self, bucket: str, prefix: str, *, seconds: float = _SECONDS) -> None:
+    def __init__(self, bucket: str, prefix: str) -> None:
         self._bucket = bucket
         self._prefix = prefix
-        self._seconds = seconds
         self._client: Any = None  # boto3 has no types
 
     @property
@@ -69,7 +68,7 @@ class S3Store(Store):
     def _opened(self) -> Any:
         if self._client is None:
             retries = {"total_max_attempts": _TRIES, "mode": "standard"}
-            times = Config(connect_timeout=self._seconds, read_timeout=self._seconds, retries=retries)
+            times = Config(connect_timeout=_SECONDS, read_timeout=_SECONDS, retries=retries)
             self._client = boto3.session.Session().client("s3", config=times)
         return self._client
 

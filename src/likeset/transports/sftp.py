@@ -72,12 +72,9 @@ _SECONDS = 30.0  # for each answer of the server, and for each step of connectin
 class SftpStore(Store):
     """A folder on an SFTP server as a mailbox; it has to be there already."""
 
-    def __init__(
-        self, host: str, path: str, *, port: int | None = None, user: str | None = None, seconds: float = _SECONDS
-    ) -> None:
+    def __init__(self, host: str, path: str, *, port: int | None = None, user: str | None = None) -> None:
         self._host, self._port, self._user = host, port or 22, user or getpass.getuser()
         self._mailbox = path.rstrip("/") or "/"
-        self._seconds = seconds
         self._client: paramiko.SSHClient | None = None
         self._files: paramiko.SFTPClient | None = None
         self._tidied: set[str] = set()
@@ -94,7 +91,7 @@ class SftpStore(Store):
 
     def _connected(self) -> paramiko.SFTPClient:
         """A session on the server; each step of connecting, and each answer later, has its time."""
-        client, seconds = paramiko.SSHClient(), self._seconds
+        client, seconds = paramiko.SSHClient(), _SECONDS
         try:
             with contextlib.suppress(FileNotFoundError):  # every key is unknown then
                 client.load_system_host_keys(str(_known_hosts()))

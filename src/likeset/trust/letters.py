@@ -268,8 +268,8 @@ class SignedTerms(Signed):
         return self.text.encode("utf-8"), self.card.to_bytes(), self.run_key
 
     @classmethod
-    def from_bytes(cls, data: bytes, *, most_bytes: int = MOST_TERMS_BYTES) -> Self:
-        text, card, run_key, signature = cls.read(data, 3, most_bytes=most_bytes)
+    def from_bytes(cls, data: bytes) -> Self:
+        text, card, run_key, signature = cls.read(data, 3, most_bytes=MOST_TERMS_BYTES)
         try:
             terms = cls(text.decode("utf-8"), Card.from_bytes(card), run_key, signature)
         except UnicodeDecodeError:

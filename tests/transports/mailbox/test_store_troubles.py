@@ -14,6 +14,8 @@ import pytest
 from mail_servers import DATA, NAME, OTHER_PAIR, PAIR, MailServer, SshServer, mail_environment, s3_server, ssh_server
 
 from likeset.errors import MailboxTrouble, PostTrouble
+from likeset.transports import s3 as s3_store
+from likeset.transports import sftp as sftp_store
 from likeset.transports import stores
 from likeset.transports.s3 import S3Store
 from likeset.transports.sftp import SftpStore
@@ -257,12 +259,14 @@ def test_servers_that_are_not_reached_or_silent_are_said_to_be(
     closed_port: int, silent_port: int, s3: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trouble(lambda: open_store(f"sftp://x@127.0.0.1:{closed_port}/m").list(PAIR), "its server is not reached")
-    silent = SftpStore("127.0.0.1", "/m", port=silent_port, user="x", seconds=0.2)
+    for module in (s3_store, sftp_store):
+        monkeypatch.setattr(module, "_SECONDS", 0.2)
+    silent = SftpStore("127.0.0.1", "/m", port=silent_port, user="x")
     trouble(lambda: silent.list(PAIR), "its server is not reached")
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed_port}")
     trouble(lambda: open_store(s3.address).list(PAIR), "is not reached")
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent_port}")
-    trouble(lambda: S3Store("mailbox", "", seconds=0.2).list(PAIR), "is not reached")
+    trouble(lambda: S3Store("mailbox", "").list(PAIR), "is not reached")
 
 
 def test_an_address_that_names_a_file_on_a_server_is_no_empty_mailbox(ssh: SshServer) -> None:
