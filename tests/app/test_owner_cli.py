@@ -34,7 +34,7 @@ from typer.testing import CliRunner
 
 from likeset.app import cli
 from likeset.errors import HomeRestored, IllegalMessage
-from likeset.homes.home import Home, utc_now
+from likeset.homes.home import RESERVE_BYTES, RESERVE_FILE, Home, utc_now
 from likeset.homes.owner import open_owner
 from likeset.ledger.ledger import Ledger
 from likeset.protocol.terms import Terms
@@ -110,6 +110,25 @@ def test_from_an_empty_directory_to_rows_that_left(node: Path, sent: Path) -> No
     assert "likeset owner approve" not in run("owner", "review", "run-1", home=node).stdout
     with open_owner(node) as opened, pytest.raises(IllegalMessage):
         opened.mail.hear(Outside(opened, RUN).ask(2))
+
+
+def test_on_a_full_disk_a_steward_reads_and_denies_and_learns_what_is_full(
+    node: Path, sent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk has as much room as the reserve takes while it is there."""
+    run("owner", "inbox", "--add", sent, home=node)
+    reserve = node / RESERVE_FILE
+    with Home(node) as home:
+        home.keep_reserve()
+    size, room = reserve.stat().st_size, [RESERVE_BYTES - 1, 4096]
+    assert size == RESERVE_BYTES
+    usage = shutil.disk_usage(node)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=room[reserve.exists()]))
+    for words in (("inbox",), ("review", "run-1"), ("deny", "run-1", "--reason", "no")):
+        told = run("owner", *words, home=node)
+        assert re.search(rf"the disk of {re.escape(str(node))} is full", " ".join(told.stderr.split()))
+        assert reserve.stat().st_size == size - 1, "set aside again, as large as the room"
+    assert document("owner", "inbox", "--all", home=node)["runs"][0]["status"] == "denied"
 
 
 def test_terms_that_cannot_be_added_are_told_with_the_reason(node: Path, sent: Path, tmp_path: Path) -> None:

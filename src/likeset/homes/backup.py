@@ -18,6 +18,7 @@ from likeset.homes.home import (
     CONSOLE_FOLDER,
     DATABASE_FILE,
     KEYS_FOLDER,
+    RESERVE_FILE,
     SETTINGS_FILE,
     SPLIT_FOLDER,
     UP_FILE,
@@ -26,7 +27,7 @@ from likeset.homes.home import (
 )
 
 LEFT_OUT = ("keys of runs", "the split folder", "locks", "console links", "symbolic links")
-_LEFT_OUT = (KEYS_FOLDER, SPLIT_FOLDER, CONSOLE_FOLDER, UP_FILE)
+_LEFT_OUT = (KEYS_FOLDER, SPLIT_FOLDER, CONSOLE_FOLDER, RESERVE_FILE, UP_FILE)
 _HOME, _MANIFEST = "home", "backup.yaml"  # in the archive; the manifest comes last: a truncated archive has none
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -50,6 +51,8 @@ KEYS_FOLDER = "keys"  # of runs, one file each; each is deleted when the terms o
 SPLIT_FOLDER = "split"  # shares of split runs
 CONSOLE_FOLDER = "console"  # unused links and the address
 UP_FILE = "up.lock"  # held by `likeset up`; contains its process number
+RESERVE_FILE = "reserve"
+RESERVE_BYTES = 1 << 19  # suffices to open the database and to record some decisions
 
 TABLES = {
     # One row for each run. ``state`` moves as runs.MOVES says.
@@ -450,10 +453,35 @@ class Home:
             os.pwrite(descriptor, str(os.getpid()).encode("ascii"), 0)
             yield
 
+    # Room on the disk: a steward denies and withdraws when there is none left.
+
+    @property
+    def full_disk(self) -> str:
+        """Which disk is full, in words; empty if there is room."""
+        free = shutil.disk_usage(self.folder).free
+        full = f"the disk of {self.folder} is full ({free / 1e6:.1f} MB free): make room there"
+        return full if free < RESERVE_BYTES else ""
+
+    def keep_reserve(self) -> None:
+        path, free = self.folder / RESERVE_FILE, shutil.disk_usage(self.folder).free
+        with suppress(OSError):
+            if not path.exists():
+                keep_private_bytes(path, bytes(min(RESERVE_BYTES, free)))
+
+    def make_room(self) -> None:
+        """On a full disk, give up the reserve until this home is closed."""
+        if self.full_disk:
+            self._gave_reserve = True
+            (self.folder / RESERVE_FILE).unlink(missing_ok=True)
+
+    _gave_reserve = False
+
     def close(self) -> None:
         if "database" in self.__dict__:
             self.database.close()
             del self.__dict__["database"]
+        if self._gave_reserve:
+            self.keep_reserve()
 
     def __enter__(self) -> Self:
         return self

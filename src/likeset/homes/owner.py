@@ -368,6 +368,7 @@ class Owner(RoleHandler):
 
     def deny(self, name: str, *, by: str, reason: str, seen: str | None = None) -> None:
         """Deny a run; the other side hears only that this owner abstains."""
+        self.home.make_room()
         self.home.check_running()
         with self.home.deciding() as t:
             run = self.run(name)
@@ -378,6 +379,7 @@ class Owner(RoleHandler):
 
     def withdraw(self, name: str, *, by: str, seen: str | None = None) -> None:
         """Answer no further letter of a run, and post no letter that was not posted; charges stay."""
+        self.home.make_room()
         self.home.check_running()
         with self.home.deciding() as t:
             run = self.run(name)
@@ -514,7 +516,9 @@ class Owner(RoleHandler):
 
 
 def open_owner(folder: Path, **options: Any) -> Owner:
-    return Owner(Mail(Home(folder, **options)))
+    home = Home(folder, **options)
+    home.make_room()
+    return Owner(Mail(home))
 
 
 # Changes of the policy.

@@ -469,6 +469,7 @@ def opened_syncs(
     """A home, and the curator's in it, at each of its mailboxes; two addresses of one place are one."""
     with ExitStack() as stack:
         home = stack.enter_context(Home(folder, clock=clock))
+        home.keep_reserve()
         own = [] if home.own_curator is None else [stack.enter_context(Home(home.own_curator, clock=clock))]
         stores = {store.address: store for store in map(open_store, addresses)}
         for store in stores.values():

@@ -1,6 +1,8 @@
 """``likeset owner``: what a steward reads and decides: inbox, review, decisions, what left, budgets, policy, log."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,6 +35,15 @@ DataName = Annotated[str, typer.Option(help="The data set to use, if several fit
 _NO_EPSILON = "epsilon 0: only runs in which other owners learn nothing about your rows are allowed"
 
 
+@contextmanager
+def opened_owner(folder: Path) -> "Iterator[owners.Owner]":
+    """An opened owner; a steward can read and decide even if the disk is full."""
+    with owners.open_owner(folder) as opened:
+        if full := opened.home.full_disk:
+            complain(f"{full}; you can still read, deny and withdraw")
+        yield opened
+
+
 @data_noun.command()
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What you call it.", show_default=False)],
@@ -45,7 +56,7 @@ def add(
 
     Example: `likeset owner data add patients patients.csv --schema schema.yaml`
     """
-    with owners.open_owner(home) as opened:
+    with opened_owner(home) as opened:
         data = review.register(opened, name, source, schema=schema, by=login())
     document = {
         "data": name,
@@ -64,7 +75,7 @@ def list_data(*, home: HomePath = HERE) -> None:
 
     Example: `likeset owner data list --home st-mary`
     """
-    with owners.open_owner(home) as opened:
+    with opened_owner(home) as opened:
         listed = review.listed_data(opened)
     notes = [one["warning"] for data in listed for one in data["suspected_identifiers"]]
     emit({"data": listed}, notes=notes)
@@ -78,7 +89,7 @@ def check_data(name: DataSet, *, home: HomePath = HERE) -> None:
 
     Example: `likeset owner data check patients --home st-mary`
     """
-    with owners.open_owner(home) as opened:
+    with opened_owner(home) as opened:
         checked = checkup.check_data(opened, name)
     emit(checked.document(), ok=checked.ok)
 
@@ -89,7 +100,7 @@ def remove(name: DataSet, *, by: By = None, home: HomePath = HERE) -> None:
 
     Example: `likeset owner data remove patients --home st-mary`
     """
-    with owners.open_owner(home) as opened:
+    with opened_owner(home) as opened:
         review.remove(opened, name, by=by or login())
     emit({"data": name, "removed": True})
 
@@ -110,7 +121,7 @@ def put(
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgument("FILE", file, "cannot be read as UTF-8 text") from error
-    with owners.open_owner(home) as opened:
+    with opened_owner(home) as opened:
         changes = owners.changes_to(opened, text) if check else owners.put(opened, text, by=by or login())
     emit({"in_force": not check, "changes": changes})
 
@@ -128,7 +139,7 @@ def inbox(
 
     Example: `likeset owner inbox --home st-mary`
     """
-    with owners.open_owner(home) as opened:
+    with opened_owner(home) as opened:
         stopped = opened.home.stopped
         added = None if add is None else review.add_terms(opened, runs.read_invitation(add))
         listed = [review.inbox_run(opened, run) for run in (opened.runs() if every else opened.waiting())]
@@ -165,11 +176,11 @@ def review_run(run: RunName, *, home: HomePath = HERE) -> None:
 
     Example: `likeset owner review sepsis-2026-07 --home st-mary`
     """
-    with owners.open_owner(home) as opened:
+    with opened_owner(home) as opened:
         stopped = opened.home.stopped
         answers = review.review(opened, run)
         choices = review.open_decisions(opened, answers.run)
-        if not stopped:
+        if not stopped and not opened.home.full_disk:
             opened.note_review(answers.run, by=login())
 
     def view() -> None:
@@ -208,7 +219,7 @@ def dry_run(
 
     Example: `likeset owner dry-run sepsis-2026-07 --show 5 --home st-mary`
     """
-    with owners.open_owner(home) as opened:
+    with opened_owner(home) as opened:
         terms = opened.run(run).terms
         trial = review.rehearse(opened, terms, data=data)
         opened.home.note("rehearsed", run, digest=terms.digest, by=login(), basis=trial.basis)
@@ -232,7 +243,7 @@ def approve(run: RunName, *, data: DataName = "", by: By = None, home: HomePath 
 
     Example: `likeset owner approve sepsis-2026-07 --by "A. Lovelace" --home st-mary`
     """
-    with owners.open_owner(home) as opened:
+    with opened_owner(home) as opened:
         opened.home.check_running()
         asked = opened.run(run)
         if not asked.reviewed:
@@ -256,7 +267,7 @@ def deny(
 
     Example: `likeset owner deny sepsis-2026-07 --reason "no contract yet" --home st-mary`
     """
-    with owners.open_owner(home) as opened:
+    with opened_owner(home) as opened:
         opened.deny(run, by=by or login(), reason=reason)
     emit({"run": run, "denied": True})
 
@@ -267,7 +278,7 @@ def withdraw(run: RunName, *, by: By = None, home: HomePath = HERE) -> None:
 
     Example: `likeset owner withdraw sepsis-2026-07 --home st-mary`
     """
-    with owners.open_owner(home) as opened:
+    with opened_owner(home) as opened:
         opened.withdraw(run, by=by or login())
     emit({"run": run, "withdrawn": True})
 
@@ -284,7 +295,7 @@ def outbox(
 
     Example: `likeset owner outbox sepsis-2026-07 --rows --home st-mary`
     """
-    with owners.open_owner(home) as opened:
+    with opened_owner(home) as opened:
         names = review.runs_that_left(opened) if run is None else [opened.run(run).name]
         letters = {name: review.letters_out(opened, name) for name in names}
         left = [review.left_run(opened, name) for name in names if any(letter.sent for letter in letters[name])]
@@ -334,7 +345,7 @@ def row(
 
     Example: `likeset owner row sepsis-2026-07 11923834061248102733 --home st-mary`
     """
-    with owners.open_owner(home) as opened:
+    with opened_owner(home) as opened:
         found = review.find_row(opened, opened.run(run).name, handle)
     cells = {part: {name: _plain(value) for name, value in found[part].items()} for part in ("id", "record")}
     notes = ["the buyer has the record, and not the id"] if found["id"] else []
@@ -347,7 +358,7 @@ def budget(*, home: HomePath = HERE) -> None:
 
     Example: `likeset owner budget --home st-mary`
     """
-    with owners.open_owner(home) as opened:
+    with opened_owner(home) as opened:
         overview = review.budget_overview(opened)
     note = "epsilon holds at delta, the sum of the deltas of the limits that were in force"
     emit(overview, notes=[note if overview["epsilon"]["limit"] else _NO_EPSILON])
@@ -365,7 +376,7 @@ def list_entries(
 
     Example: `likeset owner audit list --about sepsis-2026-07 --home st-mary`
     """
-    with owners.open_owner(home) as opened:
+    with opened_owner(home) as opened:
         page = review.log_page(opened, before=before, count=last, about=about)
     emit(page)
 
@@ -384,7 +395,7 @@ def verify(
 
     Example: `likeset owner audit verify --home st-mary`
     """
-    with owners.open_owner(home) as opened:
+    with opened_owner(home) as opened:
         problems, notes = review.verify(opened, head=None if head is None else ledgers.Head.parse(head))
         last = opened.ledger.head()
     ledger_commands.emit_verification(not problems, last, problems, notes=notes)
