@@ -325,7 +325,7 @@ class TestFiles:
         folder, files = outgoing(network, "a", CURATOR), network.sync("a").mail.files
         before, known = set(folder.iterdir()), files(folder.name)
         for number in range(3):
-            leave(network, "a", CURATOR, Post("standing", bytes([number] * 32), b"waiting"))
+            leave(network, "a", CURATOR, Post("participation", bytes([number] * 32), b"waiting"))
         network.turn("a")
         assert len(files(folder.name)) == len(known) + 3
         for path in set(folder.iterdir()) - before:
