@@ -295,10 +295,6 @@ class Encoder:
         """Write the features of every cell into ``out``, which holds zeros; rows with trouble get any value."""
         raise NotImplementedError
 
-    def sound(self, column: Any) -> bool:  # noqa: ARG002 - for those that know a short way
-        """Whether there is surely no trouble in any cell, found out by less work than encoding; False if unsure."""
-        return False
-
     def complaint(self, trouble: Trouble, column: Any = None, mask: Mask | None = None) -> str | None:
         """What to say about a trouble of this column, and of those cells if they are given; None if it is allowed."""
         field = {Trouble.MISSING: "missing", Trouble.OUTSIDE: "outside", Trouble.UNKNOWN: "unknown"}.get(trouble, "")
@@ -354,11 +350,6 @@ class DeclaredValues:
             return None
         places = self._by_number[plain.astype(np.int64) - self._low]
         return places if places.min() >= 0 else None
-
-    def all_known(self, column: Any) -> bool:
-        """Whether every cell is surely a declared value, found out by less work than finding them; False if unsure."""
-        known = self._of_dictionary(column) if self._are_words else self._of_whole_numbers(column)
-        return known is not None
 
     def _of_dictionary(self, column: Any) -> NDArray[np.int64] | None:
         """The place of each word of a dictionary; None if it is none, or holds anything but declared values.
@@ -474,10 +465,6 @@ class NumericMap(_Scalar):
         out[:, 0] = values
         return {}
 
-    def sound(self, column: Any) -> bool:
-        plain = cells.plain_numbers(column)
-        return plain is not None and self._all_good(plain)
-
     def _all_good(self, values: NDArray[Any]) -> bool:
         """Whether all numbers lie between the bounds and none means missing."""
         if not len(values):
@@ -554,15 +541,6 @@ class BooleanMap(_Scalar):
         values[odd] = np.nan
         return values, troubles_in(wrong=wrong | odd)
 
-    def encode(self, column: Any, out: Out) -> Troubles:
-        if not self.sound(column):
-            return super().encode(column, out)
-        np.multiply(column.to_numpy(zero_copy_only=False), np.float32(self._declared.weight), out=out[:, 0])
-        return {}
-
-    def sound(self, column: Any) -> bool:
-        return bool(pa.types.is_boolean(column.type) and column.null_count == 0)
-
     def position_of(self, value: Any) -> float:
         return 1.0 if value else 0.0
 
@@ -583,9 +561,6 @@ class OrdinalMap(_Scalar):
         places, troubles = self._declared_values.find(column)
         troubles.pop(Trouble.MISSING, None)
         return self._positions[places], troubles
-
-    def sound(self, column: Any) -> bool:
-        return self._declared_values.all_known(column)
 
     def position_of(self, value: Any) -> float:
         return float(self._positions[self._declared.values.index(number_or_words([value])[0])])
@@ -627,9 +602,6 @@ class CategoryMap(Encoder):
             rows = np.flatnonzero(places >= 0)
             out[rows, places[rows]] = height
         return troubles
-
-    def sound(self, column: Any) -> bool:
-        return self._declared_values.all_known(column)
 
 
 def _lower(column: Any) -> Any:

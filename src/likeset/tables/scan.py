@@ -98,26 +98,19 @@ class Keeper:
 
     def choose(self, block: FetchedRows, first_row: int) -> DrawnRows:
         """The rows of a block that may be among the best. Changes nothing, so several threads may do it at once."""
-        places, scores = self.best_places(first_row, len(block.rows), block)
-        return DrawnRows(first_row + places, block.take(places), scores)
-
-    def best_places(
-        self, first_row: int, rows: int, block: FetchedRows | None = None
-    ) -> tuple[RowNumbers, NDArray[np.float64]]:
-        """The places of these rows, and their perturbed scores; an unweighted draw needs no block."""
-        drawing, least = self.drawing, self.least
+        drawing, least, rows = self.drawing, self.least, len(block.rows)
         weights = None if drawing.score is None else drawing.score(block, first_row)
         most = 0.0 if weights is None or not rows else float(weights.max())
         places, scores = offers.large_perturbations(first_row, rows, key=drawing.key, least=least - most - _SLACK)
         if weights is not None:
             scores = scores + weights[places]
         good = np.flatnonzero(scores >= least)
-        good, scores = places[good], scores[good]
-        if len(good) > drawing.count:
-            best = offers.largest(good, scores, drawing.count)
+        places, scores = places[good], scores[good]
+        if len(places) > drawing.count:
+            best = offers.largest(places, scores, drawing.count)
             order = np.argsort(best.row_numbers)
-            good, scores = best.row_numbers[order], best.perturbed[order]
-        return good, scores
+            places, scores = best.row_numbers[order], best.perturbed[order]
+        return DrawnRows(first_row + places, block.take(places), scores)
 
     def add(self, kept: DrawnRows) -> None:
         """Rows chosen from a block, or kept by another keeper of the same draw from other rows."""
@@ -249,29 +242,13 @@ class Work:
         label = self.schema.declaration.label
         return [*few, label.column] if label is not None and label.kind == "category" else few
 
-    def is_sound(self, table: pa.Table) -> bool:
-        return self.schema.sound(table, table=self.table, labels=self.labelled)
-
     def map_rows(self, table: pa.Table, locate: Callable[[int], str]) -> FetchedRows:
         mapped = self.schema.map(table, table=self.table, locate=locate, labels=self.labelled, by_columns=True)
         return FetchedRows(mapped.rows, mapped.labels, table)
 
-    def chosen_unweighted(
-        self, keeper: Keeper, table: pa.Table, first_row: int, stay: RowNumbers | None = None
-    ) -> DrawnRows:
-        """The rows of a sound block that an unweighted draw may keep; only they are mapped.
-
-        ``stay`` has the places of the rows that have a number; all if None.
-        """
-        places, scores = keeper.best_places(first_row, table.num_rows if stay is None else len(stay))
-        rows = table.take(pa.array(places if stay is None else stay[places]))
-        return DrawnRows(first_row + places, self.map_rows(rows, str), scores).plain()
-
-    def chosen(self, keepers: Sequence[Keeper], block: Block) -> list[DrawnRows]:
-        if any(keeper.drawing.score is not None for keeper in keepers) or not self.is_sound(block.table):
-            rows = self.map_rows(block.table, block.locate)
-            return [keeper.choose(rows, block.first_row).plain() for keeper in keepers]
-        return [self.chosen_unweighted(keeper, block.table, block.first_row) for keeper in keepers]
+    def choose(self, keepers: Sequence[Keeper], block: Block) -> list[DrawnRows]:
+        rows = self.map_rows(block.table, block.locate)
+        return [keeper.choose(rows, block.first_row).plain() for keeper in keepers]
 
 
 class SourceScan:
@@ -331,12 +308,12 @@ class SourceScan:
             too_long.append(block.first_row + longer)
             count += len(block)
             try:
-                if fault is None and not work.is_sound(table):
-                    work.map_rows(table, block.locate)
-                if fault is None and keeper is not None:
-                    stay = np.delete(np.arange(len(block)), longer if without_too_long else _NONE)
-                    keeper.add(work.chosen_unweighted(keeper, table, block.first_row - left_out, stay))
-                    left_out += len(block) - len(stay)
+                rows = None if fault is not None else work.map_rows(table, block.locate)
+                if rows is not None and keeper is not None:
+                    if without_too_long and len(longer):
+                        rows = rows.take(np.delete(np.arange(len(block)), longer))
+                    keeper.add(keeper.choose(rows, block.first_row - left_out).plain())
+                    left_out += len(block) - len(rows.rows)
             except BadTable as error:
                 fault = error
             went_by(len(block))
@@ -499,7 +476,7 @@ def pass_over(
     with ThreadPoolExecutor(workers, thread_name_prefix="likeset-pass") as pool:
         try:
             for block in itertools.chain.from_iterable(cut):
-                running.append((len(block), pool.submit(work.chosen, keepers, block)))
+                running.append((len(block), pool.submit(work.choose, keepers, block)))
                 if len(running) == workers:
                     take()
         except BadTable:

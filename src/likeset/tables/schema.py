@@ -293,13 +293,6 @@ class Schema:
             raise BadTable(table, complaint + _also(list(others)), place=locate(offset), column=column)
         return MappedRows(out, read)
 
-    def sound(self, block: pa.Table | pa.RecordBatch, *, table: str, labels: bool = True) -> bool:
-        """Whether ``map`` surely has nothing to complain about; False if it takes the map itself to know."""
-        columns = ((encoder, self.column_of(block, encoder.name, table=table)) for encoder in self._encoders)
-        if not all(encoder.sound(column) for encoder, column in columns):
-            return False
-        return not labels or not self.labels(block, table=table)[1]
-
     def encode_columns(
         self, block: pa.Table | pa.RecordBatch, out: NDArray[np.float32], *, table: str
     ) -> Iterator[tuple[Encoder, Any, Troubles]]:
