@@ -314,70 +314,18 @@ Floats = NDArray[np.float64]
 Out = NDArray[np.float32]
 
 
-_LISTED = 4096  # whole numbers among which a place is looked up
-
-
 class DeclaredValues:
     def __init__(self, declared: Sequence[float | str], missing: MissingWords) -> None:
         self._missing = missing
         self._are_words = isinstance(declared[0], str)
-        if self._are_words:
-            self._known = cells.array_of_words([str(word) for word in declared])
-            self._seen: tuple[Any, NDArray[np.int64] | None] = (None, None)
-        else:
-            values = np.array(declared, dtype=np.float64)
-            self._known = pa.array(values)
-            self._low, self._high = int(values.min()), int(values.max())
-            self._by_number = self._places_by_number(values)
-
-    def _places_by_number(self, values: NDArray[np.float64]) -> NDArray[np.int64] | None:
-        """For each whole number from the least to the largest value its place, -1 if it is none or means missing."""
-        low, high = values.min(), values.max()
-        if not (values == np.rint(values)).all() or abs(values).max() >= _LISTED:
-            return None
-        places = np.full(int(high - low) + 1, -1)
-        places[(values - low).astype(np.int64)] = np.arange(len(values))
-        for gone in self._missing.numbers:
-            if low <= gone <= high and gone == int(gone):
-                places[int(gone - low)] = -1
-        return places
-
-    def _of_whole_numbers(self, column: Any) -> NDArray[np.int64] | None:
-        plain = cells.plain_numbers(column)
-        if self._by_number is None or plain is None or plain.dtype.kind not in "iu" or not len(plain):
-            return None
-        if int(plain.min()) < self._low or int(plain.max()) > self._high:
-            return None
-        places = self._by_number[plain.astype(np.int64) - self._low]
-        return places if places.min() >= 0 else None
-
-    def _of_dictionary(self, column: Any) -> NDArray[np.int64] | None:
-        """The place of each word of a dictionary; None if it is none, or holds anything but declared values.
-
-        The dictionary of one block is mostly that of the next.
-        """
-        if not pa.types.is_dictionary(column.type) or column.null_count:
-            return None
-        dictionary, places = self._seen
-        if dictionary is None or not column.dictionary.equals(dictionary):
-            dictionary = column.dictionary
-            places = cells.words(dictionary, self._known, self._missing)[0]
-            if not len(places) or places.min() < 0:
-                places = None
-            self._seen = (dictionary, places)
-        return places
+        words = [str(word) for word in declared]
+        self._known = cells.array_of_words(words) if self._are_words else pa.array(np.array(declared, dtype=np.float64))
 
     def find(self, column: Any) -> tuple[NDArray[np.int64], Troubles]:
         """The place of each cell among the values, -1 if it is missing, unknown or of the wrong type."""
         if self._are_words:
-            known = self._of_dictionary(column)
-            if known is not None:
-                return known[column.indices.to_numpy(zero_copy_only=False)], {}
             places, absent, wrong = cells.words(column, self._known, self._missing)
         else:
-            known = self._of_whole_numbers(column)
-            if known is not None:
-                return known, {}
             values, wrong = cells.numbers(column, self._missing)
             found = pc.fill_null(pc.index_in(pa.array(values), value_set=self._known), -1)
             places = np.asarray(found.to_numpy()).astype(np.int64)
@@ -433,8 +381,7 @@ class _Scalar(Encoder):
             positions[absent] = filled
             if self._marked:
                 out[:, 1] = absent * np.float32(self._declared.weight * ABSENT)
-        if self._declared.weight != 1.0:
-            positions *= self._declared.weight
+        positions *= self._declared.weight
         out[:, 0] = positions
         return troubles
 
@@ -450,30 +397,6 @@ class NumericMap(_Scalar):
         self.unit = f"{span} (from {self._low:.6g} to {self._high:.6g})"
         self.wrong = "is not a finite number"
         self.refused = f"is outside the declared bounds {self._low:.12g} to {self._high:.12g}; {_OUTSIDE}"
-
-    def encode(self, column: Any, out: Out) -> Troubles:
-        plain = None if self._log else cells.plain_numbers(column)
-        if plain is None or not self._all_good(plain):
-            return super().encode(column, out)
-        # The same steps as below. All lie between the bounds, so that nothing is clipped: rounding keeps the order.
-        values = np.subtract(plain, self._ends[0], dtype=np.float64)
-        if self._low == 0.0:
-            values += 0.0  # no -0.0, which remains only where nothing was subtracted
-        values /= self._ends[1] - self._ends[0]
-        if self._declared.weight != 1.0:
-            values *= self._declared.weight
-        out[:, 0] = values
-        return {}
-
-    def _all_good(self, values: NDArray[Any]) -> bool:
-        """Whether all numbers lie between the bounds and none means missing."""
-        if not len(values):
-            return False
-        # As doubles: numpy compares a float32 with a bound in float32, where cells just outside are inside, and whether
-        # this way is taken must not depend on other cells.
-        least, most = float(values.min()), float(values.max())  # not a number if any is none
-        gone = any(least <= number <= most for number in self._words.numbers)
-        return bool(self._low <= least and most <= self._high) and not gone
 
     def positions(self, column: Any) -> tuple[Floats, Troubles]:
         values, wrong = cells.numbers(column, self._words)
