@@ -26,7 +26,8 @@ from likeset.protocol.sealed import Consumer, Curator
 from likeset.protocol.split import OWNERS, make_curator
 from likeset.protocol.terms import PRESETS, RELEASE_SCALE, RunSettings, Terms
 from likeset.run.draft import Draft
-from likeset.run.job import Inputs, Target
+from likeset.run.job import Inputs
+from likeset.tables.frames import TableRows
 from likeset.tables.scan import MemoryScan
 from likeset.transports.local import ChargedParty, run_local
 
@@ -245,7 +246,7 @@ def _terms(task: Task, settings: Mapping[str, Any]) -> tuple[Terms, bool | None]
     wanted = RunSettings(**{**usual, **settings})
     starts_from_rows = wanted.summary_release != "none" and market.public is not None
     inputs = Inputs(
-        target=Target("study", market.target),
+        target=TableRows("study", market.target),
         owners=tuple(f"owner-{number}" for number in range(len(market.owners))),
         public_rows=None,
         seed_rows=market.public if starts_from_rows else None,

@@ -5,7 +5,7 @@ import re
 import tempfile
 import textwrap
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -20,23 +20,26 @@ from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.ledger.ledger import Ledger
 from likeset.protocol import notices
-from likeset.protocol.notices import Notice, warn_of
+from likeset.protocol.notices import warn_of
+from likeset.protocol.sealed import Scan
 from likeset.protocol.terms import Interactive, RunSettings, Setting, settings
-from likeset.run.job import Inputs, RunSecrets, Target
+from likeset.run.job import Inputs, OwnersTables, RunSecrets, open_owners
 from likeset.run.plan import RunDraws, draws_of_run, make_plan, new_draws
 from likeset.run.result import Result, story
 from likeset.run.runs import check_workers_here, notebook_progress, run_here
 from likeset.tables.frames import (
-    DeclaredFrame,
-    DeclaredTables,
-    MarketTables,
-    column_names,
+    MarketArrays,
+    TableRows,
+    check_frame,
+    checked_owners,
     gather,
     in_kind_of,
     library_of,
+    safe_names,
 )
-from likeset.tables.scan import MemoryScan
+from likeset.tables.scan import MemoryScan, OfferedScan
 from likeset.tables.schema import Schema
+from likeset.tables.sources import open_source
 from likeset.text import near_miss
 from likeset.transports.local import Progress
 
@@ -175,21 +178,36 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
     ) -> None:
         settings = self._settings()
         draws = self._draws(settings)
-        tables = self._tables(target, owners, labels, public_rows, draws.secrets)
+        tables = checked_owners(owners)
+        safe = safe_names(tables)
+        shown = {safe[name]: name for name in tables}
+        arrays: MarketArrays | None = None
+        market: AbstractContextManager[OwnersTables]
+        if self.schema is None:
+            arrays = MarketArrays.checked(target, tables, labels, public_rows)
+            inputs = self._inputs_of_arrays(arrays, safe)
+            market = nullcontext(_owners_of_arrays(settings, arrays, safe))
+        else:
+            inputs = self._inputs_of_frames(target, tables, labels, public_rows, draws.secrets)
+            sources = {safe[name]: open_source(table, name=f"owners[{name!r}]") for name, table in tables.items()}
+            market = open_owners(sources, inputs, settings, secrets=draws.secrets, shown_names=shown)
         if self.progress is not None and not callable(self.progress):
             raise InvalidArgument("progress", type(self.progress).__name__, "must be a function")
-        plan = make_plan(settings, self._inputs(tables))
+        plan = make_plan(settings, inputs)
         _ = plan.guarantees  # reject bad settings before a ledger is made
-        plan.check_enough_rows(map(len, tables.owners.values()))
         check_workers_here(plan)
-        warnings = _warnings(settings, plan.inputs, tables)
-        warn_of(warnings, stacklevel=3)  # before anything is spent: a caller may have made them errors
-        shown = {safe: name for name, safe in tables.safe_names.items()}
-        with self._opened_ledger() as ledger, notebook_progress(self.progress) as progress:
-            terms, draws = plan.settle(ledger, draws, content=None if self.ledger is None else tables.digest())
-            result = run_here(plan, terms, draws, _scans(tables), ledger=ledger, shown_names=shown, progress=progress)
-        rows = np.stack([tables.owners[shown[owner]][row] for owner, row in result.picks])
-        self._set_results(replace(result, rows=rows), tables, parts, warnings)
+        with market as own:
+            plan.check_enough_rows(own.row_counts.values())
+            warn_of(own.warnings, stacklevel=3)  # before anything is spent: a caller may have made them errors
+            with self._opened_ledger() as ledger, notebook_progress(self.progress) as progress:
+                content = None if self.ledger is None else own.content
+                terms, draws = plan.settle(ledger, draws, content=content)
+                result = run_here(plan, terms, draws, own.scans, ledger=ledger, shown_names=shown, progress=progress)
+        result = replace(result, file_warnings=own.warnings)
+        if arrays is not None:  # as they were given: a message may have them in single precision
+            result = replace(result, rows=np.stack([arrays.owners[shown[owner]][row] for owner, row in result.picks]))
+        picks = [(shown[owner], _number_in_table(own.scans[owner], row)) for owner, row in result.picks]
+        self._set_results(result, tables, picks, parts, shown)
         warn_of(result.warnings, stacklevel=3)
 
     def _draws(self, settings: RunSettings) -> RunDraws:
@@ -197,25 +215,6 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         if isinstance(self.ledger, str | Path):
             return draws_of_run(settings, Path(self.ledger), run=self.run)
         return new_draws(settings)
-
-    def _tables(self, target: Any, owners: Any, labels: Any, public_rows: Any, secrets: RunSecrets) -> MarketTables:
-        if self.schema is None:
-            return MarketTables.checked(target, owners, labels, public_rows)
-        if labels is not None:
-            reason = "stand in the frames, in the column that the schema declares as its label; leave them out"
-            raise InvalidArgument("labels", "given", reason)
-        if self.rows_per_unit != 1:
-            raise InvalidArgument(
-                "rows_per_unit", self.rows_per_unit, "is for the schema to say: rows_per_id of its id"
-            )
-        return DeclaredTables.read(
-            self._schema(),
-            target,
-            owners,
-            target_key=secrets.target_keep_key,
-            owner_key=secrets.owner_keep_key,
-            public_rows=public_rows,
-        )
 
     def _schema(self) -> Schema:
         if not isinstance(self.schema, Schema | str | Path):
@@ -240,53 +239,70 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
     def _seed_rows(self) -> ArrayLike | None:
         return self.protocol.seed_rows if isinstance(self.protocol, Interactive) else None
 
-    def _inputs(self, tables: MarketTables) -> Inputs:
-        known = {
-            "owners": tuple(tables.safe_names[name] for name in tables.owners),
-            "public_rows": tables.public_rows,
-            "run": self.run,
-        }
-        if isinstance(tables, DeclaredTables):
-            seed = self._seed_rows
-            if seed is not None:
-                seed = DeclaredFrame.read("seed_rows", seed, tables.schema, labelled=False, keep_key=None).rows
-            target = Target(
-                "target",
-                tables.target,
-                tables.target_frame.table,
-                given=tables.target_frame.given,
-                undeclared_id=tables.target_frame.undeclared_id,
-            )
-            return Inputs.declared_by(tables.schema, target=target, seed_rows=seed, **known)
+    def _inputs_of_arrays(self, arrays: MarketArrays, safe: Mapping[str, str]) -> Inputs:
         return Inputs(
-            target=Target("target", tables.target),
+            target=TableRows("target", arrays.target),
+            owners=tuple(safe.values()),
+            public_rows=arrays.public_rows,
             seed_rows=self._seed_rows,
-            largest_squared_norm=tables.largest_squared_norm,
-            largest_squared_distance=tables.largest_squared_distance,
+            run=self.run,
             rows_per_unit=self.rows_per_unit,
-            column_names=column_names(next(iter(tables.tables.values()))) or (),
-            **known,
+            largest_squared_norm=arrays.largest_squared_norm,
+            largest_squared_distance=arrays.largest_squared_distance,
+            column_names=arrays.columns or (),
+        )
+
+    def _inputs_of_frames(
+        self, target: Any, owners: Mapping[str, Any], labels: Any, public_rows: Any, secrets: RunSecrets
+    ) -> Inputs:
+        if labels is not None:
+            reason = "stand in the frames, in the column that the schema declares as its label; leave them out"
+            raise InvalidArgument("labels", "given", reason)
+        if self.rows_per_unit != 1:
+            reason = "is for the schema to say: rows_per_id of its id"
+            raise InvalidArgument("rows_per_unit", self.rows_per_unit, reason)
+        check_frame("target", target)
+        library = library_of(target)
+        for name, table in owners.items():
+            if library_of(table) != library:
+                reason = f"must be of the same kind as the target, a frame of {library}"
+                raise InvalidArgument(f"owners[{name!r}]", f"a frame of {library_of(table)}", reason)
+        schema = self._schema()
+        public, seed = (
+            None if table is None else _public_rows(argument, table, schema)
+            for argument, table in (("public_rows", public_rows), ("seed_rows", self._seed_rows))
+        )
+        return Inputs.declared_by(
+            schema,
+            TableRows.read(target, schema, name="target", keep_key=secrets.target_keep_key),
+            owners=tuple(safe_names(owners).values()),
+            public_rows=None if public is None else public.rows,
+            seed_rows=None if seed is None else seed.rows,
+            run=self.run,
+            fingerprints={table.name: table.fingerprint for table in (public, seed) if table is not None},
         )
 
     def _set_results(
-        self, result: Result, tables: MarketTables, parts: Mapping[str, NDArray[np.intp]], warnings: list[Notice]
+        self,
+        result: Result,
+        tables: Mapping[str, Any],
+        picks: list[tuple[str, int]],
+        parts: Mapping[str, NDArray[np.intp]],
+        shown: Mapping[str, str],
     ) -> None:
-        shown = {safe: name for name, safe in tables.safe_names.items()}
         summary = result.summary
         self.terms_ = result.terms
         self.gamma_ = result.gamma
         self.label_weight_ = summary.label_weight
         self.label_skill_ = summary.label_skill
         self.guarantees_ = result.plan.guarantees
-        picks = [(shown[owner], tables.row_number(shown[owner], row)) for owner, row in result.picks]
         self.indices_ = [(owner, int(parts[owner][row]) if parts else row) for owner, row in picks]
         self.weights_ = summary.weights
-        if isinstance(tables, DeclaredTables):
-            delivered = result.table([owner for owner, _ in picks])
-            self.summary_ = in_kind_of(next(iter(tables.tables.values())), delivered)
+        if self.schema is None:
+            self.summary_ = gather(tables, picks)
         else:
-            self.summary_ = gather(tables.tables, picks)
-        self.labels_ = summary.labels if tables.labels is not None else None
+            self.summary_ = in_kind_of(next(iter(tables.values())), result.table([owner for owner, _ in picks]))
+        self.labels_ = summary.labels if len(summary.labels) else None
         self.distance_ = result.distance
         self.in_sample_squared_mmd_ = result.in_sample_squared_mmd
         self.rows_seen_ = summary.rows_seen
@@ -297,13 +313,8 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         )
         self.attribution_ = result.attribution
         self.shares_ = {shown[line.owner]: line.share for line in self.attribution_.owners}
-        self.warnings_ = (*warnings, *result.warnings)
-        self.story_ = story(
-            result,
-            labels=self.labels_,
-            warnings=self.warnings_,
-            shown_names=shown,
-        )
+        self.warnings_ = result.all_warnings
+        self.story_ = story(result, labels=self.labels_, warnings=self.warnings_, shown_names=shown)
 
     def _repr_html_inner(self) -> str:
         fitted: str | None = getattr(self, "story_", None)
@@ -349,28 +360,35 @@ def _taken(table: Any, rows: NDArray[np.intp]) -> Any:
     return table[rows] if library == "polars" else np.asarray(table)[rows]
 
 
-def _scans(tables: MarketTables) -> dict[str, MemoryScan]:
-    """Scans of owners' rows, by the names for records."""
-    labels, records = tables.labels, tables.records if isinstance(tables, DeclaredTables) else {}
-    return {
-        tables.safe_names[name]: MemoryScan(rows, None if labels is None else labels[name], records.get(name))
-        for name, rows in tables.owners.items()
-    }
+def _public_rows(argument: str, table: Any, schema: Schema) -> TableRows:
+    check_frame(argument, table)
+    return TableRows.read(table, schema, name=argument)
 
 
-def _warnings(settings: RunSettings, inputs: Inputs, tables: MarketTables) -> list[Notice]:
-    if not isinstance(tables, DeclaredTables):
-        odd = _columns_on_another_scale(tables.target, list(tables.owners.values()))
-        names = column_names(next(iter(tables.tables.values()))) or range(tables.target.shape[1])
-        warnings: list[Notice] = [notices.different_scales(tuple(str(names[place]) for place in odd))] if odd else []
-        if tables.labels and settings.labels == "match":
-            whole = [np.unique(labels) for labels in tables.labels.values() if labels.dtype.kind in "iu"]
-            classes = len(np.unique(np.concatenate(whole))) if whole else 0
-            warnings += [notices.labels_are_classes(classes)] if classes > _MANY_CLASSES else []
-        return warnings + ([notices.NOT_REPEATABLE] if settings.seed is not None and settings.noise == "secret" else [])
-    most = tables.schema.declaration.text_bytes
-    shorter = [notices.too_long_rows(name, rows, most) for name, rows in tables.too_long.items()]
-    return [*inputs.warnings(settings), *shorter]
+def _owners_of_arrays(settings: RunSettings, arrays: MarketArrays, safe: Mapping[str, str]) -> OwnersTables:
+    labels = arrays.labels or {}
+    warnings = []
+    if odd := _columns_on_another_scale(arrays.target, list(arrays.owners.values())):
+        names = arrays.columns or range(arrays.target.shape[1])
+        warnings.append(notices.different_scales(tuple(str(names[place]) for place in odd)))
+    if settings.labels == "match":
+        whole = [np.unique(values) for values in labels.values() if values.dtype.kind in "iu"]
+        classes = len(np.unique(np.concatenate(whole))) if whole else 0
+        warnings += [notices.labels_are_classes(classes)] if classes > _MANY_CLASSES else []
+    if settings.seed is not None and settings.noise == "secret":
+        warnings.append(notices.NOT_REPEATABLE)
+    return OwnersTables(
+        scans={safe[name]: MemoryScan(rows, labels.get(name)) for name, rows in arrays.owners.items()},
+        content=arrays.digest(),
+        names={},
+        row_counts={safe[name]: len(rows) for name, rows in arrays.owners.items()},
+        warnings=tuple(warnings),
+    )
+
+
+def _number_in_table(scan: Scan, row: int) -> int:
+    """The number of an offered row in its owner's table, where rows that take no part count as well."""
+    return int(scan.numbers_in_source(np.array([row]))[0]) if isinstance(scan, OfferedScan) else row
 
 
 def _columns_on_another_scale(target: Rows, owners: list[Rows]) -> list[int]:

@@ -63,7 +63,7 @@ def test_what_cannot_be_evaluated_is_said(world: World, tmp_path: Path, capsys: 
     for changed, words in (
         ({"schema": other}, "is not the schema of this job"),
         ({"test": tmp_path / "gap.csv"}, "has no label; leave such rows out"),
-        ({"test": tmp_path / "none.csv"}, "column 'ill': is missing: models learn it"),
+        ({"test": tmp_path / "none.csv"}, "column 'ill': is missing"),
         ({"test": tmp_path / "nobody.csv"}, "patient"),
     ):
         code, _, err = evaluated(world, capsys, **changed)

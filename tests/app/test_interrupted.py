@@ -49,7 +49,7 @@ def result(out: Path) -> dict[str, Any]:
 # release nothing is paid; from there on everything is kept.
 BEFORE = [
     ("while the schema is read", "likeset.run.job.Schema.load", 1),
-    ("while the target is read", "likeset.run.job._mapped", 1),
+    ("while the target is read", "likeset.run.job.TableRows.read", 1),
     ("while an owner's file is opened", "likeset.run.job.open_source", 2),
     ("while ids are counted", "likeset.tables.scan.IdCount.most_rows", 3),
     ("while an owner's rows are checked", "likeset.tables.scan.SourceScan.first_pass", 3),

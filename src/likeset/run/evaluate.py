@@ -25,13 +25,13 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # i
 
 from likeset import arguments, documents
 from likeset.arguments import Rows
-from likeset.errors import BadDocument, BadTable, InvalidArgument
+from likeset.errors import BadDocument, InvalidArgument
 from likeset.geometry.offers import uniform
 from likeset.run.job import JOB, Job
 from likeset.run.runs import SUMMARY, notebook_progress, read_json, read_result
 from likeset.tables.cells import MissingWords
-from likeset.tables.frames import DeclaredFrame, column_names, numbers
-from likeset.tables.scan import FetchedRows, SourceScan, without_dictionaries, written_ids
+from likeset.tables.frames import TableRows, check_frame, column_names, numbers
+from likeset.tables.scan import without_dictionaries, written_ids
 from likeset.tables.schema import Schema
 from likeset.tables.sources import checked_columns, open_source
 from likeset.transports.local import Progress
@@ -185,7 +185,8 @@ def evaluate(
             )
         if schema is None:
             return _training_rows(label_argument, numbers(argument, table, columns=columns), given, weights)
-        frame = DeclaredFrame.read(argument, table, schema, labelled=given is None, keep_key=None, by_id=False)
+        check_frame(argument, table)
+        frame = TableRows.read(table, schema, name=argument, labelled=given is None, by_id=False)
         return _training_rows(label_argument, frame.rows, frame.labels if given is None else given, weights)
 
     sets = {"the summary": [read("rows", rows, "labels", labels, weights)]}
@@ -381,7 +382,6 @@ def _auc(chances: NDArray[np.float64], own: NDArray[np.bool_], counts: Draws) ->
 EVALUATION = "evaluation.json"
 
 _DRAWS = 5
-_MOST_ROWS = 1_000_000
 
 
 def evaluate_job(
@@ -433,20 +433,8 @@ def read_evaluation(folder: Path) -> dict[str, Any] | None:
 
 
 def _labelled(address: str, schema: Schema) -> TrainingRows:
-    blocks = []
-    with open_source(address) as source:
-        label = schema.label_column
-        if label is not None and label not in source.schema.names:
-            reason = "is missing: models learn it, and are judged by it; give a file with this label"
-            raise BadTable(source.name, reason, column=label)
-        for first_row, block in SourceScan(source, schema).blocks():
-            if first_row + len(block.rows) > _MOST_ROWS:
-                raise BadTable(source.name, f"has more than {_MOST_ROWS:,} rows; a sample of them will do")
-            blocks.append(block)
-        if not blocks:
-            raise BadTable(source.name, "has no rows; give a file with labelled rows")
-    whole = FetchedRows.concatenate(blocks)
-    return TrainingRows(whole.rows, whole.labels)
+    table = TableRows.read(address, schema, labelled=True, by_id=False)
+    return TrainingRows(table.rows, table.labels)
 
 
 def _all_rows(owners: Mapping[str, TrainingRows], size: int) -> dict[str, list[TrainingRows]]:

@@ -19,8 +19,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
-import numpy as np
-import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import ArrayLike
 from pydantic import Field, create_model
@@ -47,7 +45,8 @@ from likeset.protocol.notices import Notice
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import Scan, foreseen_sample
 from likeset.protocol.terms import PRESETS, WITNESS, PlannedTerms, RunSettings, settings
-from likeset.tables.profile import TableProfile, dead_columns, identifying_columns, undeclared_id
+from likeset.tables.frames import TableRows
+from likeset.tables.profile import TableProfile, dead_columns, identifying_columns
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import OfferedScan, SourceScan, check_most_rows
 from likeset.tables.schema import Schema
@@ -138,21 +137,9 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
         return self.model_dump(by_alias=True, mode="json")
 
 
-@dataclass(frozen=True, eq=False)
-class Target:
-    """The consumer's rows: ``rows`` as numbers; with a schema, ``table`` in the declared columns."""
-
-    name: str
-    rows: Rows
-    table: pa.Table | None = None
-    fingerprint: str = ""
-    given: int = 0  # rows of the file, where the schema keeps a few of each id
-    undeclared_id: str = ""  # a column that looks like a repeated id, where the schema declares none
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Inputs:
-    target: Target
+    target: TableRows
     owners: tuple[str, ...]  # names that may stand in records and messages
     public_rows: Rows | None
     seed_rows: ArrayLike | None
@@ -169,10 +156,15 @@ class Inputs:
     fingerprints: Mapping[str, str] = field(default_factory=dict)  # of the files of public and seed rows
 
     @classmethod
-    def declared_by(cls, schema: Schema, **others: Any) -> Self:
+    def declared_by(cls, schema: Schema, target: TableRows, **others: Any) -> Self:
         """Inputs whose columns a schema declares; ``others`` are the fields that it says nothing about."""
+        if len(target.rows) < 2:
+            ids = "" if schema.keep is None else "; rows without an id count as rows of one id"
+            reason = f"the target has {len(target.rows)} rows that take part; at least 2 are needed{ids}"
+            raise BadTable(target.name, reason)
         return cls(
             schema=schema,
+            target=target,
             largest_squared_norm=_LARGEST_FEATURE**2 * schema.width,
             rows_per_unit=schema.rows_per_unit,
             id_column=schema.id_column or "",
@@ -213,16 +205,12 @@ def open_inputs(job: Job, *, keep_key: int) -> Inputs:
     ``keep_key`` decides which rows of an id take part, where the schema keeps a few.
     """
     schema = Schema.load(job.schema_file)
-    target = _mapped(job.target, schema, keep_key=keep_key)
-    rows = len(target.rows)
-    if rows < 2:
-        ids = "" if schema.keep is None else "; rows without an id count as rows of one id"
-        raise BadTable(target.name, f"the target has {rows} rows that take part; at least 2 are needed{ids}")
+    target = TableRows.read(job.target, schema, keep_key=keep_key)
     extra = {"public": job.public_rows, "seed": job.seed_rows}
-    known = {kind: _mapped(given, schema, keep_key=None) for kind, given in extra.items() if given is not None}
+    known = {kind: TableRows.read(given, schema) for kind, given in extra.items() if given is not None}
     return Inputs.declared_by(
         schema,
-        target=target,
+        target,
         owners=tuple(job.owners),
         public_rows=known["public"].rows if "public" in known else None,
         seed_rows=known["seed"].rows if "seed" in known else None,
@@ -234,85 +222,65 @@ def open_inputs(job: Job, *, keep_key: int) -> Inputs:
     )
 
 
-def _mapped(address: str, schema: Schema, *, keep_key: int | None) -> Target:
-    """Rows of a file; all of them if there is no key to keep some by, which is for public rows."""
-    with open_source(address) as source:
-        scan = SourceScan(source, schema, labelled=False)
-        seen = scan.first_pass(keep_key=_PUBLIC if keep_key is None else keep_key)
-        if seen.row_count == 0:
-            raise BadTable(source.name, "has no rows; give a file with rows")
-        if seen.row_count > _MOST_TARGET_ROWS:
-            raise BadTable(source.name, f"has more than {_MOST_TARGET_ROWS:,} rows; a sample of them will do")
-        check_most_rows(seen.most_rows, source, schema)
-        if seen.fault is not None:
-            raise seen.fault
-        every = np.arange(seen.row_count)
-        fetched = scan.fetch(every if seen.kept is None or keep_key is None else seen.kept)
-        return Target(
-            name=source.name,
-            rows=fetched.rows,
-            table=fetched.table,
-            fingerprint=source.fingerprint(),
-            given=seen.row_count,
-            undeclared_id="" if keep_key is None else undeclared_id(source, schema),
-        )
-
-
 @dataclass(frozen=True, eq=False)
-class OwnersFiles:
+class OwnersTables:
     scans: Mapping[str, Scan]
     content: bytes  # a digest of everybody's rows: a run goes on with the data that it began with, or not at all
-    names: Mapping[str, str]  # of the files, as given
+    names: Mapping[str, str]  # of files, as given
     row_counts: Mapping[str, int]  # rows that may take part
     warnings: tuple[Notice, ...]
 
 
 @contextmanager
 def open_owners(
-    job: Job, inputs: Inputs, *, secrets: "RunSecrets", scan: OpenScan = SourceScan
-) -> Iterator[OwnersFiles]:
+    tables: Mapping[str, str | Source],
+    inputs: Inputs,
+    settings: RunSettings,
+    *,
+    secrets: "RunSecrets",
+    scan: OpenScan = SourceScan,
+    shown_names: Mapping[str, str] | None = None,
+) -> Iterator[OwnersTables]:
+    """Read and check the owners' tables once; ``shown_names`` are how owners are called toward the user."""
     target, schema = inputs.target, cast("Schema", inputs.schema)  # a job has one
     # An owner of interactive leaves out what is too long by itself, so that its other rows keep their numbers.
-    sealed = job.protocol == "sealed"
+    sealed = settings.protocol == "sealed"
     with ExitStack() as stack:
         scans: dict[str, Scan] = {}
         fingerprints = {target.fingerprint: "the target"}
         shown: dict[str, str] = {}
-        warnings = inputs.warnings(job)
+        warnings = inputs.warnings(settings)
         row_counts, faults = dict[str, int](), list[BadTable]()
-        for name, address in job.owners.items():
-            source = stack.enter_context(open_source(address))
+        for name, table in tables.items():
+            source = stack.enter_context(table if isinstance(table, Source) else open_source(table))
+            known_as = (shown_names or {}).get(name, name)
+            owner = f"owner {known_as}"
             every = scan(source, schema)
             seen = every.first_pass(
                 sample=foreseen_sample(inputs.run, secrets.owner_key(name)) if sealed else None,
                 without_too_long=sealed,
                 keep_key=secrets.owner_keep_key(name),
             )
-            twin = fingerprints.setdefault(source.fingerprint(), f"owner {name}")
-            if twin != f"owner {name}":
-                reason = f"owner {name} has the same content as {twin}; each must bring its own rows"
+            twin = fingerprints.setdefault(source.fingerprint(), owner)
+            if twin != owner:
+                reason = f"{owner} has the same content as {twin}; each must bring its own rows"
                 raise BadTable(source.name, reason)
             if len(seen.too_long):
-                warnings.append(notices.too_long_rows(name, len(seen.too_long), schema.declaration.text_bytes))
+                warnings.append(notices.too_long_rows(known_as, len(seen.too_long), schema.declaration.text_bytes))
             row_counts[name] = seen.rows_taking_part()
             if not row_counts[name]:
-                reason = f"owner {name} has no rows, or none that may take part (text_bytes and keep in the schema)"
+                reason = f"{owner} has no rows, or none that may take part (text_bytes and keep in the schema)"
                 raise BadTable(source.name, f"{reason}; leave it out, or mend it")
             scans[name] = OfferedScan.after(seen, every, withhold=sealed)
             shown[name] = source.name
-            check_most_rows(seen.most_rows, source, schema, whose=f"owner {name}")
+            check_most_rows(seen.most_rows, source, schema, whose=owner)
             faults += [] if seen.fault is None else [seen.fault]
-        # Whether a run starts is seen by all: it must not depend on a size that is protected.
-        rows, total = job.declared_size or len(target.rows), sum(row_counts.values())
-        if rows > total:
-            reason = f"the target has {rows:,} rows, more than the {total:,} of all owners together"
-            raise BadTable(target.name, f"{reason}; if it was not mixed up with an owner, give a sample of it")
         if faults:
             raise faults[0]  # later the owner of the row would have to abstain, and all else is paid
         content = [f"{whose}: {digest}" for digest, whose in fingerprints.items()]  # each file in its own place
         content += [f"{kind}: {digest}" for kind, digest in inputs.fingerprints.items()]
         digest = hashlib.sha256("\n".join([version("likeset"), schema.digest, *content]).encode()).digest()
-        yield OwnersFiles(scans, digest, shown, row_counts, tuple(warnings))
+        yield OwnersTables(scans, digest, shown, row_counts, tuple(warnings))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has no types
 
 from likeset import documents
-from likeset.errors import BadDocument, InvalidArgument
+from likeset.errors import BadDocument, BadTable, InvalidArgument
 from likeset.files import keep_private
 from likeset.homes.consumer import Consumer as ConsumerRole
 from likeset.homes.consumer import RunFolder, named_cards
@@ -184,8 +184,14 @@ def run_job(
         plan = open_plan(asked, secrets=draws.secrets)
         _ = plan.guarantees
         check_workers_here(plan)
-        with open_owners(asked, plan.inputs, secrets=draws.secrets, scan=scan) as owners:
+        with open_owners(asked.owners, plan.inputs, asked, secrets=draws.secrets, scan=scan) as owners:
             reading = time.perf_counter() - start
+            # Whether a run starts is seen by all: it must not depend on a size that is protected.
+            rows, total = plan.terms.target_size, sum(owners.row_counts.values())
+            if rows > total:
+                reason = f"the target has {rows:,} rows, more than the {total:,} of all owners together"
+                reason += "; if it was not mixed up with an owner, give a sample of it"
+                raise BadTable(plan.inputs.target.name, reason)
             plan.check_enough_rows(owners.row_counts.values())
             with folder.working() as ledger:
                 terms, draws = plan.settle(ledger, draws, content=owners.content)

@@ -2,8 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -14,11 +14,13 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
 from likeset.tables.profile import undeclared_id
-from likeset.tables.records import DeclaredRecords
-from likeset.tables.scan import KeptRowsOfIds, check_ids, without_dictionaries
+from likeset.tables.scan import SourceScan, check_most_rows, without_dictionaries
 from likeset.tables.schema import MOST_LETTERS, Schema, narrow
 from likeset.tables.sources import arrow_table, open_source
 
+_LIBRARIES = ("pandas", "polars", "pyarrow")
+_MOST_ROWS = 1_000_000
+_PUBLIC = 0  # a key of rows that all take part: what it draws is not used
 _UNSAFE = re.compile(r"[^A-Za-z0-9._:/@-]+")
 _HOW_TO_GET_A_SCHEMA = (
     'declare its columns: Summarizer(..., schema="schema.yaml"); Schema.draft(frame) drafts such a file, as `likeset '
@@ -84,15 +86,14 @@ def in_kind_of(like: Any, table: pa.Table) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class MarketTables:
-    """The tables of a target and of owners in one process, checked: as numbers, and ``tables`` as they were given."""
+class MarketArrays:
+    """The rows of a target and of owners as arrays of numbers, checked; ``columns`` of data frames have names."""
 
     target: Rows
     owners: dict[str, Rows]
-    tables: Mapping[str, Any]
     labels: dict[str, NDArray[Any]] | None
     public_rows: Rows | None
-    safe_names: dict[str, str]  # by owner, for records and messages
+    columns: tuple[str, ...] | None
 
     @property
     def largest_squared_norm(self) -> float:
@@ -114,9 +115,6 @@ class MarketTables:
             digest.update(f"{name!r}/{labels.dtype.str}/".encode() + labels.tobytes())
         return digest.digest()
 
-    def row_number(self, owner: str, row: int) -> int:  # noqa: ARG002 (every row of a table takes part here)
-        return row
-
     @classmethod
     def checked(
         cls,
@@ -127,8 +125,7 @@ class MarketTables:
     ) -> Self:
         columns = column_names(target)
         rows = numbers("target", target, columns=columns)
-        given = checked_owners(owners)
-        owner_rows = {name: numbers(f"owners[{name!r}]", table, columns=columns) for name, table in given.items()}
+        owner_rows = {name: numbers(f"owners[{name!r}]", table, columns=columns) for name, table in owners.items()}
         for name, table in owner_rows.items():
             arguments.same_columns("target", rows, f"owners[{name!r}]", table)
         own_labels = None if labels is None else _checked_labels(labels, owner_rows)
@@ -136,7 +133,7 @@ class MarketTables:
         if public_rows is not None:
             public = numbers("public_rows", public_rows, columns=columns if column_names(public_rows) else None)
             arguments.same_columns("target", rows, "public_rows", public)
-        return cls(rows, owner_rows, given, own_labels, public, safe_names(given))
+        return cls(rows, owner_rows, own_labels, public, columns)
 
 
 def checked_owners(owners: Any) -> dict[str, Any]:
@@ -202,128 +199,60 @@ def _is_text(values: Any) -> bool:
     return all(isinstance(value, str) for value in np.asarray(values, dtype=object).tolist())
 
 
-_LIBRARIES = ("pandas", "polars", "pyarrow")
-
-
 @dataclass(frozen=True, eq=False)
-class DeclaredFrame:
-    rows: Rows  # what the selection sees of them
-    labels: NDArray[Any]  # empty where none were asked for
-    table: pa.Table  # the columns that matching uses, as they are in the frame
-    numbers: NDArray[np.int64]  # of the rows that take part, in the frame
-    fingerprint: str
-    undeclared_id: str = ""  # the column that says whose row it is, where the schema declares none and it repeats
-    given: int = 0  # rows of the frame
+class TableRows:
+    """The rows of one table that take part, in memory: as numbers and, with a schema, as records."""
 
-    @classmethod
-    def read(
-        cls, argument: str, frame: Any, schema: Schema, *, labelled: bool, keep_key: int | None, by_id: bool = True
-    ) -> "DeclaredFrame":
-        """Read a frame.
-
-        ``keep_key`` is the secret that selects the rows of each id, if the schema keeps a few; None for public rows,
-        all of which take part. With ``by_id``, an id with more rows than declared is an error.
-        """
-        if library_of(frame) not in _LIBRARIES:
-            reason = (
-                "must be a data frame of pandas, polars or pyarrow where a schema is given; of files, likeset.match"
-            )
-            raise InvalidArgument(argument, type(frame).__name__, reason)
-        wanted = schema.record_columns if labelled else schema.columns
-        with open_source(frame, name=argument) as source:
-            if by_id:
-                check_ids(source, schema)
-            blocks = [without_dictionaries(block.table) for block in source.blocks(wanted)]
-            if not sum(block.num_rows for block in blocks):
-                raise BadTable(argument, "has no rows; at least one is needed")
-            table = pa.concat_tables(blocks).combine_chunks()
-            mapped = schema.map(table, table=argument, locate=lambda row: f"row {row}", labels=labelled)
-            whole = cls(
-                mapped.rows,
-                mapped.labels,
-                table.select(schema.columns),
-                np.arange(table.num_rows),
-                source.fingerprint(),
-                "" if labelled or keep_key is None else undeclared_id(source, schema),
-                given=table.num_rows,
-            )
-            kept = None if keep_key is None else KeptRowsOfIds.of(source, schema, key=keep_key)
-            if kept is None:
-                return whole
-            for block in source.blocks(kept.columns):
-                kept.add(block)
-            return whole.part(kept.row_numbers())
-
-    def part(self, places: NDArray[np.int64]) -> "DeclaredFrame":
-        labels = self.labels[places] if len(self.labels) else self.labels
-        table, numbers = self.table.take(pa.array(places)), self.numbers[places]
-        return replace(self, rows=self.rows[places], labels=labels, table=table, numbers=numbers)
-
-
-@dataclass(frozen=True, eq=False)
-class DeclaredTables(MarketTables):
-    schema: Schema
-    target_frame: DeclaredFrame
-    records: Mapping[str, pa.Table]  # each owner's rows as they may leave
-    row_numbers: Mapping[str, NDArray[np.int64]]  # of each owner's frame: the rows that take part
-    too_long: Mapping[str, int]  # how many rows of an owner take no part, where there are any
-    fingerprints: Mapping[str, str]
-
-    def digest(self) -> bytes:
-        lines = [self.schema.digest, *(f"{name!r}: {value}" for name, value in self.fingerprints.items())]
-        return hashlib.sha256("\n".join(lines).encode()).digest()
-
-    def row_number(self, owner: str, row: int) -> int:
-        return int(self.row_numbers[owner][row])
+    name: str
+    rows: Rows
+    labels: NDArray[Any] = field(default_factory=lambda: np.empty(0))
+    table: pa.Table | None = None
+    fingerprint: str = ""
+    given: int = 0  # rows of the table, where the schema keeps a few of each id
+    undeclared_id: str = ""  # a column that looks like a repeated id, where the schema declares none
 
     @classmethod
     def read(
         cls,
+        given: Any,
         schema: Schema,
-        target: Any,
-        owners: Any,
         *,
-        target_key: int,
-        owner_key: Callable[[str], int],
-        public_rows: Any = None,
-    ) -> "DeclaredTables":
-        """Check and map everything; ``owner_key`` takes the name that may stand in records."""
-        given, records = checked_owners(owners), DeclaredRecords(schema)
-        safe = safe_names(given)
-        wanted = DeclaredFrame.read("target", target, schema, labelled=False, keep_key=target_key)
-        if len(wanted.rows) < 2 and schema.keep is not None:
-            reason = "has one row that takes part; at least 2 are needed; rows without an id count as rows of one id"
-            raise BadTable("target", reason)
-        parts: dict[str, DeclaredFrame] = {}
-        too_long: dict[str, int] = {}
-        for name, table in given.items():
-            argument = f"owners[{name!r}]"
-            if library_of(table) != library_of(target):
-                reason = f"must be of the same kind as the target, a frame of {library_of(target)}"
-                raise InvalidArgument(argument, f"a frame of {library_of(table)}", reason)
-            frame = DeclaredFrame.read(argument, table, schema, labelled=True, keep_key=owner_key(safe[name]))
-            longer = records.too_long(frame.table)  # such rows are no rows of a run
-            if longer.all():
-                most = schema.declaration.text_bytes
-                reason = f"every row has a text of more than {most:,} bytes; raise text_bytes in the schema"
-                raise BadTable(argument, reason)
-            parts[name] = frame.part(np.flatnonzero(~longer))
-            if longer.any():
-                too_long[name] = int(np.count_nonzero(longer))
-        public = None
-        if public_rows is not None:
-            public = DeclaredFrame.read("public_rows", public_rows, schema, labelled=False, keep_key=None).rows
-        return cls(
-            target=wanted.rows,
-            owners={name: part.rows for name, part in parts.items()},
-            tables=given,
-            labels={name: part.labels for name, part in parts.items()} if schema.label_column is not None else None,
-            public_rows=public,
-            safe_names=safe,
-            schema=schema,
-            target_frame=wanted,
-            records={name: records.of(part.table) for name, part in parts.items()},
-            row_numbers={name: part.numbers for name, part in parts.items()},
-            too_long=too_long,
-            fingerprints={"": wanted.fingerprint, **{name: part.fingerprint for name, part in parts.items()}},
-        )
+        name: str | None = None,
+        labelled: bool = False,
+        keep_key: int | None = None,
+        by_id: bool = True,
+    ) -> Self:
+        """Read a file, a query or a data frame.
+
+        ``keep_key`` is the secret that selects the rows of each id, if the schema keeps a few; None for public and
+        test rows, all of which take part. With ``by_id``, an id with more rows than declared is an error.
+        """
+        with open_source(given, name=name) as source:
+            scan = SourceScan(source, schema, labelled=labelled)
+            seen = scan.first_pass(keep_key=_PUBLIC if keep_key is None else keep_key)
+            if seen.row_count == 0:
+                raise BadTable(source.name, "has no rows; at least one is needed")
+            if seen.row_count > _MOST_ROWS:
+                raise BadTable(source.name, f"has more than {_MOST_ROWS:,} rows; a sample of them will do")
+            if by_id:
+                check_most_rows(seen.most_rows, source, schema)
+            if seen.fault is not None:
+                raise seen.fault
+            every = np.arange(seen.row_count)
+            fetched = scan.fetch(every if seen.kept is None or keep_key is None else seen.kept)
+            return cls(
+                name=source.name,
+                rows=fetched.rows,
+                labels=fetched.labels,
+                table=fetched.table,
+                fingerprint=source.fingerprint(),
+                given=seen.row_count,
+                undeclared_id="" if labelled or keep_key is None else undeclared_id(source, schema),
+            )
+
+
+def check_frame(argument: str, frame: Any) -> None:
+    """Refuse what is not a data frame where a schema is given."""
+    if library_of(frame) not in _LIBRARIES:
+        reason = "must be a data frame of pandas, polars or pyarrow where a schema is given; of files, likeset.match"
+        raise InvalidArgument(argument, type(frame).__name__, reason)
