@@ -120,6 +120,19 @@ def test_without_a_schema_no_value_of_a_row_that_stays_leaves_in_a_dictionary(ki
     assert b"CANARY" not in pickle.dumps(left), "an index may hold names of persons"
 
 
+def test_in_many_rounds_too_rows_that_are_too_long_take_no_part_and_numbers_stay_those_of_the_frame() -> None:
+    owner = frame(1, 90, (20, 95)).assign(note=["much too long", "ab", "cd"] * 30)
+    target = frame(0, 30, (60, 90)).assign(note="ab")
+    declared = NOTES.replace("columns:", "columns:\n  age: {kind: numeric, bounds: [0, 100]}")
+    settings: dict[str, Any] = {"protocol": "interactive", "epsilon": 8.0, "release_gamma": 0.5, "noise": "simulated"}
+    with pytest.warns(LikesetWarning, match="rows with a text of more than 5 bytes"):
+        matched = Summarizer(3, schema=Schema.from_text(declared), **settings).fit(target, {"north": owner})
+    numbers = [row for _, row in matched.indices_]
+    assert matched.summary_.age.tolist() == owner.age[numbers].tolist()
+    assert matched.summary_.note.tolist() == owner.note[numbers].tolist()
+    assert not set(matched.summary_.note) - {"ab", "cd"}
+
+
 def test_rows_with_a_text_that_is_too_long_take_no_part_and_numbers_stay_those_of_the_frame() -> None:
     owner = pd.DataFrame({"note": ["much too long", "ab", "cd", "much too long", "ef"]})
     target = pd.DataFrame({"note": ["ab", "cd"]})

@@ -1,4 +1,4 @@
-"""What is given to the Summarizer: groups, scales, and bad input, which is refused by name before anything is spent."""
+"""What is given to the Summarizer: scales, and bad input, which is refused by name before anything is spent."""
 
 import warnings
 from pathlib import Path
@@ -20,51 +20,15 @@ from summarizer_world import LABELS, OWNERS, PAPER, PAPER_PARTS, TARGET, rows, s
 
 Tables = tuple[NDArray[Any], dict[str, NDArray[Any]]]
 
-ALL_ROWS = np.concatenate(list(OWNERS.values()))
-ALL_LABELS = np.concatenate(list(LABELS.values()))
-GROUPS = np.repeat(list(OWNERS), [len(table) for table in OWNERS.values()])
-SHUFFLED = np.random.default_rng(4).permutation(len(ALL_ROWS))
 
-
-class TestGroups:
-    def test_it_is_the_same_run_with_row_numbers_of_the_one_table(self) -> None:
-        """Owners come in the order of their names there."""
-        apart = simulated().fit(TARGET, dict(sorted(OWNERS.items())), LABELS)
-        together = simulated().fit(TARGET, ALL_ROWS, ALL_LABELS, groups=GROUPS)
-        starts = dict(zip(OWNERS, (0, 70, 120), strict=True))
-        assert together.indices_ == [(owner, starts[owner] + row) for owner, row in apart.indices_]
-        assert [(pick.owner, pick.row) for pick in together.history_] == together.indices_
-        np.testing.assert_array_equal(together.summary_, apart.summary_)
-        assert together.labels_ is not None
-        np.testing.assert_array_equal(together.labels_, apart.labels_)
-
-    @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
-    def test_rows_may_be_in_any_order_and_any_kind_of_table(self, make: Any) -> None:
-        own, whose = ALL_ROWS[SHUFFLED], GROUPS[SHUFFLED]
-        given, target = (make({"a": table[:, 0], "b": table[:, 1]}) for table in (own, TARGET))
-        found = simulated(4).fit(target, given, ALL_LABELS[SHUFFLED].tolist(), groups=whose.tolist())
-        numbers = [row for _, row in found.indices_]
-        assert [owner for owner, _ in found.indices_] == whose[numbers].tolist()
-        assert isinstance(found.summary_, type(given))
-        for place, name in enumerate("ab"):
-            np.testing.assert_array_equal(found.summary_[name], own[numbers, place])
-
-    @pytest.mark.parametrize(
-        ("argument", "changes"),
-        [
-            ("groups", {"owners": OWNERS}),
-            ("groups", {"groups": GROUPS[1:]}),
-            ("groups", {"groups": np.array([None, *GROUPS[1:]], dtype=object)}),
-            ("groups", {"groups": [float("nan"), *[1.0] * (len(GROUPS) - 1)]}),
-            ("labels", {"labels": ALL_LABELS[1:]}),
-            ("owners", {"groups": None, "labels": None}),
-        ],
-    )
-    def test_what_does_not_fit_is_refused_by_name(self, argument: str, changes: dict[str, Any]) -> None:
-        given = {"target": TARGET, "owners": ALL_ROWS, "labels": ALL_LABELS, "groups": GROUPS, **changes}
-        with pytest.raises(InvalidArgument) as refused:
-            simulated().fit(**given)
-        assert refused.value.argument == argument
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_rows_come_back_as_the_kind_of_table_that_was_given(make: Any) -> None:
+    tables = {name: make({"a": table[:, 0], "b": table[:, 1]}) for name, table in OWNERS.items()}
+    found = simulated(4).fit(make({"a": TARGET[:, 0], "b": TARGET[:, 1]}), tables)
+    assert type(found.summary_) is type(next(iter(tables.values())))
+    for place, name in enumerate("ab"):
+        expected = [OWNERS[owner][row, place] for owner, row in found.indices_]
+        np.testing.assert_array_equal(found.summary_[name], expected)
 
 
 class TestScales:

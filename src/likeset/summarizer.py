@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has no types
 
@@ -145,37 +145,23 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         owners: Any,
         labels: Any = None,
         *,
-        groups: ArrayLike | None = None,
         public_rows: ArrayLike | None = None,
     ) -> Self:
         """Run the protocol among a consumer, its curator and the owners: ``fit(target, owners, labels)``.
-
-        Rows of all owners may also be one table: ``fit(target, X, y, groups=owner_of_each_row)``.
 
         Args:
             target: rows to match; an array or a data frame of numbers, or with a schema a data frame of pandas,
                 polars or pyarrow with the declared columns.
             owners: rows by owner's name, of the same kind and with the same columns; with a schema also the label's.
-                With ``groups``, one table with the rows of all owners.
             labels: labels by owner's name, if no schema declares them; the result contains them. Unless the setting
-                ``labels`` is ``ignore``, they help owners and curator to find rows of the right classes. With
-                ``groups``, one label for each row.
-            groups: the owner of each row. Row numbers in the result then refer to the one table.
+                ``labels`` is ``ignore``, they help owners and curator to find rows of the right classes.
             public_rows: public rows on the same scale, which determine the width of the release's kernel.
         """
         with threadpool_limits(limits=1, user_api="blas"):  # products are small: more threads mostly wait
-            parts = {}
-            if groups is not None:
-                parts = _rows_of_groups(owners, labels, groups)
-                owners = {name: _taken(owners, rows) for name, rows in parts.items()}
-                if labels is not None:
-                    labels = {name: np.asarray(labels)[rows] for name, rows in parts.items()}
-            self._run(target, owners, labels, public_rows, parts)
+            self._run(target, owners, labels, public_rows)
         return self
 
-    def _run(
-        self, target: Any, owners: Any, labels: Any, public_rows: Any, parts: Mapping[str, NDArray[np.intp]]
-    ) -> None:
+    def _run(self, target: Any, owners: Any, labels: Any, public_rows: Any) -> None:
         settings = self._settings()
         draws = self._draws(settings)
         tables = checked_owners(owners)
@@ -207,7 +193,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         if arrays is not None:  # as they were given: a message may have them in single precision
             result = replace(result, rows=np.stack([arrays.owners[shown[owner]][row] for owner, row in result.picks]))
         picks = [(shown[owner], _number_in_table(own.scans[owner], row)) for owner, row in result.picks]
-        self._set_results(result, tables, picks, parts, shown)
+        self._set_results(result, tables, picks, shown)
         warn_of(result.warnings, stacklevel=3)
 
     def _draws(self, settings: RunSettings) -> RunDraws:
@@ -287,7 +273,6 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         result: Result,
         tables: Mapping[str, Any],
         picks: list[tuple[str, int]],
-        parts: Mapping[str, NDArray[np.intp]],
         shown: Mapping[str, str],
     ) -> None:
         summary = result.summary
@@ -296,7 +281,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         self.label_weight_ = summary.label_weight
         self.label_skill_ = summary.label_skill
         self.guarantees_ = result.plan.guarantees
-        self.indices_ = [(owner, int(parts[owner][row]) if parts else row) for owner, row in picks]
+        self.indices_ = picks
         self.weights_ = summary.weights
         if self.schema is None:
             self.summary_ = gather(tables, picks)
@@ -330,34 +315,6 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             raise InvalidArgument("ledger", type(self.ledger).__name__, "must be the path of a file")
         with tempfile.TemporaryDirectory() as directory, Ledger(self.ledger or Path(directory) / "ledger") as ledger:
             yield ledger
-
-
-def _rows_of_groups(table: Any, labels: Any, groups: ArrayLike) -> dict[str, NDArray[np.intp]]:
-    """The row numbers of each group, in order."""
-    if isinstance(table, Mapping):
-        raise InvalidArgument("groups", "given", "needs one table with the rows of all owners")
-    names = np.asarray(groups)
-    rows = table.num_rows if hasattr(table, "num_rows") else len(table)
-    if names.shape != (rows,):
-        raise InvalidArgument("groups", f"array of shape {names.shape}", f"must be one owner for each of {rows} rows")
-    if any(name is None or name != name for name in names.tolist()):
-        raise InvalidArgument("groups", "some are missing", "must name the owner of every row")
-    if labels is not None and np.shape(labels) != (rows,):
-        raise InvalidArgument(
-            "labels", f"array of shape {np.shape(labels)}", f"must be one label for each of {rows} rows"
-        )
-    words = names.astype(np.str_)
-    return {str(name): np.flatnonzero(words == name) for name in np.unique(words)}
-
-
-def _taken(table: Any, rows: NDArray[np.intp]) -> Any:
-    """Some rows of a table of any kind."""
-    library = library_of(table)
-    if library == "pandas":
-        return table.iloc[rows]
-    if library == "pyarrow":
-        return table.take(rows)
-    return table[rows] if library == "polars" else np.asarray(table)[rows]
 
 
 def _public_rows(argument: str, table: Any, schema: Schema) -> TableRows:

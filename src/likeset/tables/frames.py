@@ -141,7 +141,7 @@ def checked_owners(owners: Any) -> dict[str, Any]:
         raise InvalidArgument(
             "owners",
             type(owners).__name__,
-            "must map at least one owner's name to its rows; for one table of all rows, give groups",
+            "must map at least one owner's name to its rows",
         )
     named = {str(name): table for name, table in owners.items()}
     if len(named) != len(owners):
