@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 from starlette.types import ASGIApp
 
-from likeset.app.console.home import home_site
-from likeset.app.console.server import Links, Site, application
+from likeset.app.console.home import console_of
+from likeset.app.console.server import Console, Links, application
 from likeset.homes.owner import Owner
 
 ADDRESS = "http://127.0.0.1:8000"
@@ -116,13 +116,13 @@ async def _asked(app: ASGIApp, method: str, path: str, headers: list[tuple[bytes
     return Answer(sent[0]["status"], told, b"".join(message.get("body", b"") for message in sent[1:]))
 
 
-def signed_in_at(app: ASGIApp, site: Site) -> Browser:
+def signed_in_at(app: ASGIApp, console: Console) -> Browser:
     browser = Browser(app)
-    assert browser.get(f"/enter?token={Links(site.folder).make()}").status == 303
+    assert browser.get(f"/enter?token={Links(console.folder).make()}").status == 303
     return browser
 
 
 def signed_in(owner: Owner) -> Browser:
     """Somebody who used a link into a console of their own; sessions are per console."""
-    site = home_site(owner.home)
-    return signed_in_at(application(site, ADDRESS), site)
+    console = console_of(owner.home)
+    return signed_in_at(application(console, ADDRESS), console)

@@ -12,7 +12,7 @@ from home_world import CANARY, SCHEMA_OF_ALL, answer, invite, logged, make_owner
 from typed import document
 
 from likeset.app.console import owner
-from likeset.app.console.home import home_site
+from likeset.app.console.home import console_of
 from likeset.app.console.server import LoopState, application
 from likeset.homes.home import make_home
 from likeset.homes.owner import Owner, open_owner
@@ -77,10 +77,10 @@ def test_a_home_without_rows_has_the_pages_of_its_roles(
     tmp_path: Path, roles: tuple[Role, ...], title: str, menu: list[str]
 ) -> None:
     with make_home(tmp_path / "home", name="clinic", roles=roles) as home:
-        site = home_site(home)
-        browser = signed_in_at(application(site, ADDRESS), site)
+        console = console_of(home)
+        browser = signed_in_at(application(console, ADDRESS), console)
         assert title in browser.get("/").words
-        assert [words for _, words in site.menu] == menu
+        assert [words for _, words in console.menu] == menu
         assert "not known to be restored" in browser.post("/check").words
 
 
@@ -233,7 +233,7 @@ def test_budgets_and_what_left_have_the_numbers_of_the_command_line(answered: Ow
 def test_a_monitor_reads_counts_without_signing_in_and_no_names(node: Owner) -> None:
     loop = LoopState(mailboxes=1)
     loop.add(Synced(taken=2, sent=1, troubles={"file:///away": "is away"}))
-    browser = Browser(application(home_site(node.home, loop), ADDRESS))
+    browser = Browser(application(console_of(node.home, loop), ADDRESS))
     health, metrics = browser.get("/healthz"), browser.get("/metrics")
     assert (health.status, json.loads(health.body)["unreachable_mailboxes"]) == (200, 1)
     assert metrics.status == 200
@@ -247,15 +247,15 @@ def test_a_monitor_reads_counts_without_signing_in_and_no_names(node: Owner) -> 
 
 
 def test_the_public_address_shows_a_monitor_nothing(node: Owner) -> None:
-    app = application(home_site(node.home), ADDRESS, "https://console.example.org")
+    app = application(console_of(node.home), ADDRESS, "https://console.example.org")
     for path in ("/healthz", "/metrics"):
         assert Browser(app).get(path, host="console.example.org").status == 404
         assert Browser(app).get(path).status == 200
 
 
 def test_each_page_says_whether_the_mailboxes_are_checked_and_which_cannot_be_used(node: Owner) -> None:
-    site = home_site(node.home, loop := LoopState(mailboxes=1))
-    browser = signed_in_at(application(site, ADDRESS), site)
+    console = console_of(node.home, loop := LoopState(mailboxes=1))
+    browser = signed_in_at(application(console, ADDRESS), console)
     loop.add(Synced(troubles={"file:///shared": "is away"}))
     assert "file:///shared: is away" in browser.get("/").words
     loop.add(Synced())

@@ -19,7 +19,7 @@ from console_world import ADDRESS, COOKIE, Browser, signed_in, signed_in_at
 from home_world import invite, make_owner, terms
 
 from likeset.app.console import owner, server
-from likeset.app.console.home import home_console, home_site
+from likeset.app.console.home import console_of, home_console
 from likeset.app.console.server import Links, Listen, application, new_link
 from likeset.errors import InvalidArgument
 from likeset.files import keep_private_bytes
@@ -116,8 +116,8 @@ def test_another_host_is_refused(ada: Browser, host: str | None) -> None:
 
 
 def test_addresses_are_compared_as_browsers_write_them(node: Owner) -> None:
-    site = home_site(node.home)
-    app = application(site, "http://[::1]:8000", "http://localhost:8000", "https://Console.Example.org:443")
+    console = console_of(node.home)
+    app = application(console, "http://[::1]:8000", "http://localhost:8000", "https://Console.Example.org:443")
     for host in ("[::1]:8000", "localhost:8000", "console.example.org"):
         assert Browser(app).get("/static/icon.svg", host=host).status == 200
     assert Browser(app).get("/static/icon.svg").status == 400
@@ -127,7 +127,7 @@ def test_addresses_are_compared_as_browsers_write_them(node: Owner) -> None:
 
 
 def test_a_link_counts_once_and_for_a_quarter_of_an_hour(node: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
-    app, links = application(home_site(node.home), ADDRESS), Links(node.home.folder)
+    app, links = application(console_of(node.home), ADDRESS), Links(node.home.folder)
     token = links.make()
     for ahead in ({"sec-purpose": "prefetch"}, {"sec-purpose": "prefetch;prerender"}):
         assert Browser(app).get(f"/enter?token={token}", **ahead).status == 403, "who only looks ahead uses nothing up"
@@ -147,7 +147,7 @@ def test_the_cookie_is_out_of_reach_of_scripts_other_sites_and_other_consoles(no
     def cookie(*addresses: str, **headers: str) -> tuple[str, str]:
         link = f"/enter?token={Links(node.home.folder).make()}"
         name, _, rest = (
-            Browser(application(home_site(node.home), *addresses))
+            Browser(application(console_of(node.home), *addresses))
             .get(link, **headers)
             .header("set-cookie")
             .partition("=")
@@ -166,19 +166,19 @@ def test_the_cookie_is_out_of_reach_of_scripts_other_sites_and_other_consoles(no
 
 
 def test_a_session_ends_for_every_copy_of_its_cookie(node: Owner) -> None:
-    site = home_site(node.home)
-    app = application(site, ADDRESS)
-    ada, bob = signed_in_at(app, site), signed_in_at(app, site)
+    console = console_of(node.home)
+    app = application(console, ADDRESS)
+    ada, bob = signed_in_at(app, console), signed_in_at(app, console)
     copies = [ada.cookie, (ada.get("/"), ada.cookie)[1]]
     assert ada.post("/leave").status == 303
     for copy in copies:
         assert Browser(app, cookie=copy).get("/").status == 401
     assert ada.get("/").status == 401
     copy = bob.cookie
-    assert bob.get(f"/enter?token={Links(site.folder).make()}").status == 303
+    assert bob.get(f"/enter?token={Links(console.folder).make()}").status == 303
     assert Browser(app, cookie=copy).get("/").status == 401, "who signs in anew leaves no open session behind"
     assert bob.get("/").status == 200
-    assert Browser(application(site, ADDRESS), cookie=bob.cookie).get("/").status == 401, "it ends with the process"
+    assert Browser(application(console, ADDRESS), cookie=bob.cookie).get("/").status == 401, "it ends with the process"
 
 
 def test_a_session_ends_when_left_alone_and_after_eight_hours(ada: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +195,7 @@ def test_a_session_ends_when_left_alone_and_after_eight_hours(ada: Browser, monk
 
 def test_a_link_in_a_mail_leads_to_a_page_that_leads_on(node: Owner) -> None:
     """After a link on another site, a browser withholds the strict cookie from a redirect."""
-    browser = Browser(application(home_site(node.home), ADDRESS))
+    browser = Browser(application(console_of(node.home), ADDRESS))
     led = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
     answer = browser.get(f"/enter?token={Links(node.home.folder).make()}", **led)
     assert (answer.status, 'content="0; url=/"' in answer.text) == (200, True)

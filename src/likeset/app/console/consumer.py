@@ -5,7 +5,7 @@ from typing import Any
 
 from starlette.responses import HTMLResponse, Response
 
-from likeset.app.console.server import Pages, Visit
+from likeset.app.console.server import PageRequest, Pages
 from likeset.app.report import render
 from likeset.errors import InvalidArgument
 from likeset.homes.consumer import Consumer
@@ -18,15 +18,15 @@ _REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; 
 MENU = (("/runs", "Runs"),)
 
 
-def runs(consumer: Consumer, visit: Visit) -> Response:
+def runs(consumer: Consumer, request: PageRequest) -> Response:
     known = consumer.runs()[::-1]
-    pages = Pages.of(len(known), visit.number("page", 1))
+    pages = Pages.of(len(known), request.number("page", 1))
     listed = [(listed_run(consumer, run), consumer.progress(run) if run.mailbox else None) for run in pages.part(known)]
-    return visit.render("consumer_runs.html", runs=listed, pages=pages)
+    return request.render("consumer_runs.html", runs=listed, pages=pages)
 
 
-def show_run(consumer: Consumer, visit: Visit) -> Response:
-    run = consumer.run(visit.query.get("name", ""))
+def show_run(consumer: Consumer, request: PageRequest) -> Response:
+    run = consumer.run(request.query.get("name", ""))
     folder, terms, listed = consumer.folder(run.name), run.terms, listed_run(consumer, run)
     is_published = folder.result.exists()
     words: dict[str, Any] = {
@@ -37,12 +37,12 @@ def show_run(consumer: Consumer, visit: Visit) -> Response:
         "evaluation": read_evaluation(folder.result) if is_published else None,
         "has_summary": folder.summary_path.exists(),
     }
-    return visit.render("consumer_run.html", **words)
+    return request.render("consumer_run.html", **words)
 
 
-def report(consumer: Consumer, visit: Visit) -> Response:
+def report(consumer: Consumer, request: PageRequest) -> Response:
     """The report as it was made, without scripts and without anything loaded."""
-    folder = consumer.folder(consumer.run(visit.query.get("name", "")).name)
+    folder = consumer.folder(consumer.run(request.query.get("name", "")).name)
     if not folder.result.exists():
         raise InvalidArgument("RUN", folder.name, "has no report yet")
     result, pictures = read_result(folder.result)
@@ -50,4 +50,8 @@ def report(consumer: Consumer, visit: Visit) -> Response:
     return HTMLResponse(page, headers={"content-security-policy": _REPORT_POLICY})
 
 
-PAGES: dict[str, Callable[[Consumer, Visit], Response]] = {"/runs": runs, "/runs/run": show_run, "/runs/report": report}
+PAGES: dict[str, Callable[[Consumer, PageRequest], Response]] = {
+    "/runs": runs,
+    "/runs/run": show_run,
+    "/runs/report": report,
+}

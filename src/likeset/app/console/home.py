@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from starlette.responses import JSONResponse, Response
 
 from likeset.app.console import consumer, owner
-from likeset.app.console.server import Listen, LoopState, Page, RunningConsole, Site, Visit, serving
+from likeset.app.console.server import Console, Listen, LoopState, Page, PageRequest, RunningConsole, serving
 from likeset.homes import checkup
 from likeset.homes.checkup import Check
 from likeset.homes.consumer import Consumer
@@ -21,16 +21,16 @@ from likeset.homes.mail import Mail
 from likeset.homes.owner import Owner
 from likeset.transports.sync import check_clock
 
-_Pages = Mapping[str, Callable[[Any, Visit], Response]]
+_Pages = Mapping[str, Callable[[Any, PageRequest], Response]]
 
 
 @contextmanager
 def home_console(folder: Path, listen: Listen, loop: LoopState | None = None) -> Iterator[RunningConsole]:
-    with Home(folder) as home, serving(home_site(home, loop), listen) as running:
+    with Home(folder) as home, serving(console_of(home, loop), listen) as running:
         yield running
 
 
-def home_site(home: Home, loop: LoopState | None = None) -> Site:
+def console_of(home: Home, loop: LoopState | None = None) -> Console:
     mail, roles = Mail(home), home.settings.roles
     menu: list[tuple[str, str]] = []
     pages: dict[str, Page] = {}
@@ -49,15 +49,15 @@ def home_site(home: Home, loop: LoopState | None = None) -> Site:
     first = pages[menu[0][0]]
     loop = loop or LoopState()
     open_pages = {"/healthz": partial(_health, home, loop), "/metrics": partial(_metrics, home, loop)}
-    return Site(home.folder, home.name, menu, {"/": first, **pages}, actions, lambda: home.stopped, open_pages, loop)
+    return Console(home.folder, home.name, menu, {"/": first, **pages}, actions, lambda: home.stopped, open_pages, loop)
 
 
-def check(_: Home, visit: Visit) -> Response:
-    return visit.render("check.html", checks=None)
+def check(_: Home, request: PageRequest) -> Response:
+    return request.render("check.html", checks=None)
 
 
-def check_all(home: Home, visit: Visit) -> Response:
-    return visit.render("check.html", checks=checks_of(home))
+def check_all(home: Home, request: PageRequest) -> Response:
+    return request.render("check.html", checks=checks_of(home))
 
 
 def checks_of(home: Home) -> list[Check]:

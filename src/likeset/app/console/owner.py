@@ -6,7 +6,7 @@ from typing import Any, cast, get_args
 
 from starlette.responses import Response
 
-from likeset.app.console.server import Pages, Visit, link
+from likeset.app.console.server import PageRequest, Pages, link
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.homes import checkup
 from likeset.homes import owner as owners
@@ -47,78 +47,78 @@ _CONFIRM: dict[Choice, tuple[str, ...]] = {
 # ---- runs
 
 
-def inbox(owner: Owner, visit: Visit) -> Response:
-    every = visit.query.get("show") == "all"
+def inbox(owner: Owner, request: PageRequest) -> Response:
+    every = request.query.get("show") == "all"
     found = owner.runs() if every else owner.waiting()
-    pages = Pages.of(len(found), visit.number("page", 1))
+    pages = Pages.of(len(found), request.number("page", 1))
     runs = [reviews.inbox_run(owner, run) for run in pages.part(found[::-1] if every else found)]
-    return visit.render("inbox.html", runs=runs, every=every, pages=pages, steps=checkup.steps_left(owner))
+    return request.render("inbox.html", runs=runs, every=every, pages=pages, steps=checkup.steps_left(owner))
 
 
-def show_run(owner: Owner, visit: Visit) -> Response:
-    return _run_page(owner, visit, owner.run(visit.query.get("name", "")))
+def show_run(owner: Owner, request: PageRequest) -> Response:
+    return _run_page(owner, request, owner.run(request.query.get("name", "")))
 
 
-def try_run(owner: Owner, visit: Visit) -> Response:
-    run = owner.run(visit.text("run"))
-    terms, by = run.terms, visit.by
-    rehearsed = reviews.rehearse(owner, terms, data=visit.text("data"))
+def try_run(owner: Owner, request: PageRequest) -> Response:
+    run = owner.run(request.text("run"))
+    terms, by = run.terms, request.by
+    rehearsed = reviews.rehearse(owner, terms, data=request.text("data"))
     owner.home.note("rehearsed", run.name, digest=terms.digest, by=by, basis=rehearsed.basis)
-    return _run_page(owner, visit, run, rehearsed=rehearsed)
+    return _run_page(owner, request, run, rehearsed=rehearsed)
 
 
-def decide(owner: Owner, visit: Visit) -> Response:
+def decide(owner: Owner, request: PageRequest) -> Response:
     """Show a decision once more, then make it unless somebody else decided meanwhile."""
-    run = owner.run(visit.text("run"))
-    choice, by, reason = _choice(visit), visit.by, visit.text("reason")
-    digest, seen = visit.text("digest"), visit.text("seen")
+    run = owner.run(request.text("run"))
+    choice, by, reason = _choice(request), request.by, request.text("reason")
+    digest, seen = request.text("digest"), request.text("seen")
     if choice == "deny" and not reason:
         raise InvalidArgument("reason", "nothing", "give a reason; it stays in this home")
-    if visit.text("sure") != "yes":
-        return _confirm(owner, visit, run, choice)
+    if request.text("sure") != "yes":
+        return _confirm(owner, request, run, choice)
     if choice == "approve":
-        verdict = owner.approve(run.name, digest, by=by, data=visit.text("data"), seen=seen)
+        verdict = owner.approve(run.name, digest, by=by, data=request.text("data"), seen=seen)
         if not verdict.accepted:
-            return _refused(visit, run, verdict)
+            return _refused(request, run, verdict)
     elif choice == "deny":
         owner.deny(run.name, by=by, reason=reason, seen=seen)
     else:
         owner.withdraw(run.name, by=by, seen=seen)
-    return visit.redirect(link("/run", name=run.name), f"Run {run.name} is {_DONE[choice]}, by {by}.")
+    return request.redirect(link("/run", name=run.name), f"Run {run.name} is {_DONE[choice]}, by {by}.")
 
 
-def _refused(visit: Visit, run: Run, verdict: Verdict) -> Response:
+def _refused(request: PageRequest, run: Run, verdict: Verdict) -> Response:
     reasons = f"Your rules refuse run {run.name}: {'; '.join(verdict.reasons)}"
-    return visit.render("trouble.html", status=409, words=reasons, back=link("/run", name=run.name))
+    return request.render("trouble.html", status=409, words=reasons, back=link("/run", name=run.name))
 
 
-def _choice(visit: Visit) -> Choice:
-    if visit.text("choice") not in get_args(Choice):
+def _choice(request: PageRequest) -> Choice:
+    if request.text("choice") not in get_args(Choice):
         raise InvalidArgument("choice", "another one", "must be approve, deny or withdraw")
-    return cast("Choice", visit.text("choice"))
+    return cast("Choice", request.text("choice"))
 
 
-def _confirm(owner: Owner, visit: Visit, run: Run, choice: Choice) -> Response:
+def _confirm(owner: Owner, request: PageRequest, run: Run, choice: Choice) -> Response:
     reviewed = _review(owner, run) if choice == "approve" else None
     if reviewed is not None:
-        judged = owner.judge(run.terms, data=visit.text("data"))
+        judged = owner.judge(run.terms, data=request.text("data"))
         if not judged.accepted:
-            return _refused(visit, run, judged)
-        owner.note_review(run, by=visit.by)
+            return _refused(request, run, judged)
+        owner.note_review(run, by=request.by)
     verb, yes, *points = _CONFIRM[choice]
     if choice == "deny":
-        points.append(f"Your reason stays in this home: {visit.text('reason')}")
+        points.append(f"Your reason stays in this home: {request.text('reason')}")
     words: dict[str, Any] = {
         "question": f"{verb} run {run.name}?",
         "points": points,
         "yes": yes,
         "back": link("/run", name=run.name),
     }
-    sent = {name: value for name, value in visit.fields.items() if name != "sure"}
-    return visit.render("confirm.html", action=visit.path, sent=sent, review=reviewed, **words)
+    sent = {name: value for name, value in request.fields.items() if name != "sure"}
+    return request.render("confirm.html", action=request.path, sent=sent, review=reviewed, **words)
 
 
-def _run_page(owner: Owner, visit: Visit, run: Run, *, rehearsed: Rehearsal | None = None) -> Response:
+def _run_page(owner: Owner, request: PageRequest, run: Run, *, rehearsed: Rehearsal | None = None) -> Response:
     reviewed = _review(owner, run)
     choices = reviews.open_decisions(owner, run)
     words: dict[str, Any] = {
@@ -133,7 +133,7 @@ def _run_page(owner: Owner, visit: Visit, run: Run, *, rehearsed: Rehearsal | No
     }
     if reviewed is None:
         words |= {"state": reviews.status_of(owner, run), "choices": [one for one in choices if one != "approve"]}
-        return visit.render("run.html", **words)
+        return request.render("run.html", **words)
     fitting = [data.name for data in owner.registry.for_terms(reviewed.terms)]
     words |= {
         "state": reviewed.status,
@@ -143,7 +143,7 @@ def _run_page(owner: Owner, visit: Visit, run: Run, *, rehearsed: Rehearsal | No
         "examples": {} if rehearsed is None else _examples(rehearsed),
         "bars": [(what, reviewed.budgets[name]) for name, what in BUDGETS.items()],
     }
-    return visit.render("run.html", **words)
+    return request.render("run.html", **words)
 
 
 def _review(owner: Owner, run: Run) -> Review | None:
@@ -167,33 +167,33 @@ def _cell(value: Any) -> str:
 # ---- records
 
 
-def budgets(owner: Owner, visit: Visit) -> Response:
+def budgets(owner: Owner, request: PageRequest) -> Response:
     overview = reviews.budget_overview(owner)
     history = overview["history"][::-1]
-    pages = Pages.of(len(history), visit.number("page", 1))
+    pages = Pages.of(len(history), request.number("page", 1))
     bars = [(what, {**overview[name], "after": overview[name]["spent"]}) for name, what in BUDGETS.items()]
-    return visit.render("budgets.html", overview=overview, history=pages.part(history), pages=pages, bars=bars)
+    return request.render("budgets.html", overview=overview, history=pages.part(history), pages=pages, bars=bars)
 
 
-def left(owner: Owner, visit: Visit) -> Response:
-    run = visit.query.get("run", "")
+def left(owner: Owner, request: PageRequest) -> Response:
+    run = request.query.get("run", "")
     if run:
         letters = [letter.document() for letter in reviews.letters_out(owner, run)]
         rows = reviews.rows_that_left(owner, run)
         shown = [] if rows.table is None else rows.table.slice(0, _ROWS_SHOWN).to_pylist()
         shown = [{name: _cell(value) for name, value in row.items()} for row in shown]
-        return visit.render("left_run.html", run=run, letters=letters, rows=rows, shown=shown)
+        return request.render("left_run.html", run=run, letters=letters, rows=rows, shown=shown)
     names = reviews.runs_that_left(owner)[::-1]
-    pages = Pages.of(len(names), visit.number("page", 1))
-    return visit.render("left.html", runs=[reviews.left_run(owner, name) for name in pages.part(names)], pages=pages)
+    pages = Pages.of(len(names), request.number("page", 1))
+    return request.render("left.html", runs=[reviews.left_run(owner, name) for name in pages.part(names)], pages=pages)
 
 
-def log(owner: Owner, visit: Visit, **words: Any) -> Response:
-    about, before = visit.query.get("about", "").strip(), visit.number("before", 0)
+def log(owner: Owner, request: PageRequest, **words: Any) -> Response:
+    about, before = request.query.get("about", "").strip(), request.number("before", 0)
     page = reviews.log_page(owner, before=before or None, about=about)
     words = {"checked": False, "problems": [], "remarks": [], **words}
     lines = [{**entry, "text": _entry_text(entry["words"])} for entry in page["entries"]]
-    return visit.render("log.html", page=page, lines=lines, about=about, head=str(owner.ledger.head()), **words)
+    return request.render("log.html", page=page, lines=lines, about=about, head=str(owner.ledger.head()), **words)
 
 
 def _entry_text(words: dict[str, Any]) -> str:
@@ -207,54 +207,54 @@ def _entry_text(words: dict[str, Any]) -> str:
     return ", ".join(f"{name}: {shown(value)}" for name, value in words.items() if value not in (None, []))
 
 
-def verify_log(owner: Owner, visit: Visit) -> Response:
-    head = visit.text("head", most=100)
+def verify_log(owner: Owner, request: PageRequest) -> Response:
+    head = request.text("head", most=100)
     problems, notes = reviews.verify(owner, head=Head.parse(head) if head else None)
-    return log(owner, visit, checked=True, problems=[str(problem) for problem in problems], remarks=notes)
+    return log(owner, request, checked=True, problems=[str(problem) for problem in problems], remarks=notes)
 
 
 # ---- rules
 
 
-def rules(owner: Owner, visit: Visit, **words: Any) -> Response:
+def rules(owner: Owner, request: PageRequest, **words: Any) -> Response:
     text, mark = owners.written_policy(owner)
-    return visit.render("rules.html", **({"text": text, "mark": mark, "wrong": ""} | words))
+    return request.render("rules.html", **({"text": text, "mark": mark, "wrong": ""} | words))
 
 
-def put_rules(owner: Owner, visit: Visit) -> Response:
+def put_rules(owner: Owner, request: PageRequest) -> Response:
     """Check the text, show what would change, and put it in force when the steward confirms."""
-    by, seen, text = visit.by, visit.text("seen"), visit.text("text", most=_MOST_TEXT) + "\n"
+    by, seen, text = request.by, request.text("seen"), request.text("text", most=_MOST_TEXT) + "\n"
     try:
         changes = owners.changes_to(owner, text)
     except BadDocument as error:
-        return rules(owner, visit, wrong=str(error), status=400, mark=seen, text=text)
-    if visit.text("sure") != "yes":
-        return visit.render("rules_confirm.html", changes=changes, text=text, seen=seen, by=by)
+        return rules(owner, request, wrong=str(error), status=400, mark=seen, text=text)
+    if request.text("sure") != "yes":
+        return request.render("rules_confirm.html", changes=changes, text=text, seen=seen, by=by)
     owners.put(owner, text, by=by, seen=seen)
-    return visit.redirect("/rules", f"The rules are in force, by {by}.")
+    return request.redirect("/rules", f"The rules are in force, by {by}.")
 
 
 # ---- data sets
 
 
-def data(owner: Owner, visit: Visit, checked: DataCheck | None = None) -> Response:
+def data(owner: Owner, request: PageRequest, checked: DataCheck | None = None) -> Response:
     policy = owner.policy
     words: dict[str, Any] = {"allowed": policy.columns, "smallest": policy.smallest_group, "checked": checked}
-    return visit.render("data.html", listed=reviews.listed_data(owner), **words)
+    return request.render("data.html", listed=reviews.listed_data(owner), **words)
 
 
-def check_data(owner: Owner, visit: Visit) -> Response:
-    return data(owner, visit, checkup.check_data(owner, visit.text("name", most=128)))
+def check_data(owner: Owner, request: PageRequest) -> Response:
+    return data(owner, request, checkup.check_data(owner, request.text("name", most=128)))
 
 
 # ---- cards
 
 
-def cards(owner: Owner, visit: Visit) -> Response:
-    return visit.render("cards.html", own=owner.home.card, pins=owner.home.pins.all())
+def cards(owner: Owner, request: PageRequest) -> Response:
+    return request.render("cards.html", own=owner.home.card, pins=owner.home.pins.all())
 
 
-PAGES: dict[str, Callable[[Owner, Visit], Response]] = {
+PAGES: dict[str, Callable[[Owner, PageRequest], Response]] = {
     "/": inbox,
     "/run": show_run,
     "/budgets": budgets,
@@ -264,7 +264,7 @@ PAGES: dict[str, Callable[[Owner, Visit], Response]] = {
     "/rules": rules,
     "/cards": cards,
 }
-ACTIONS: dict[str, Callable[[Owner, Visit], Response]] = {
+ACTIONS: dict[str, Callable[[Owner, PageRequest], Response]] = {
     "/trial": try_run,
     "/decide": decide,
     "/log": verify_log,

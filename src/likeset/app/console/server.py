@@ -120,7 +120,7 @@ class Pages:
         return items[first : first + _PAGE_LENGTH]
 
 
-# ---- sessions, visits and the pages of a site
+# ---- sessions, requests and the pages of a console
 
 
 @dataclass(eq=False)
@@ -164,10 +164,10 @@ def _is_over(session: Session) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class PageRequest:
     """One request of a signed-in person: the query of the address, or the fields of a form."""
 
-    site: "Site"
+    console: "Console"
     session: Session
     path: str
     query: Mapping[str, str]
@@ -195,15 +195,15 @@ class Visit:
         return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else usual
 
     def render(self, template: str, *, status: int = 200, **words: Any) -> Response:
-        addresses = [address for address, _ in self.site.menu]
+        addresses = [address for address, _ in self.console.menu]
         below = (address for address in addresses[1:] if f"{self.path}/".startswith(f"{address}/"))
         told, self.session.notices = self.session.notices, []
         shared = {
-            "menu": self.site.menu,
+            "menu": self.console.menu,
             "here": next(below, addresses[0]),
-            "party": self.site.name,
-            "stopped": self.site.stopped(),
-            "loop_state": self.site.loop,
+            "party": self.console.name,
+            "stopped": self.console.stopped(),
+            "loop_state": self.console.loop,
             "is_form": bool(self.fields),
             "person": self.session.person,
             "notices": told,
@@ -215,7 +215,7 @@ class Visit:
         return RedirectResponse(address, 303)
 
 
-Page = Callable[[Visit], Response]
+Page = Callable[[PageRequest], Response]
 
 
 @dataclass
@@ -240,7 +240,7 @@ class LoopState:
 
 
 @dataclass(frozen=True)
-class Site:
+class Console:
     folder: Path  # the home
     name: str  # of its party
     menu: Sequence[tuple[str, str]]  # addresses and titles; other addresses belong to the first
@@ -252,9 +252,9 @@ class Site:
     loop: LoopState = field(default_factory=LoopState)  # what checks the mailboxes
 
 
-def application(site: Site, *addresses: str) -> ASGIApp:
+def application(console: Console, *addresses: str) -> ASGIApp:
     """All pages of a console behind its checks, for the addresses at which it is reached; people use the last one."""
-    sessions, links = Sessions(), Links(site.folder)
+    sessions, links = Sessions(), Links(console.folder)
 
     def show(page: Page) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
@@ -265,8 +265,8 @@ def application(site: Site, *addresses: str) -> ASGIApp:
                         fields[name] = str(value).replace("\r\n", "\n")
             except (MultiPartException, ValueError):
                 return PlainTextResponse("The form cannot be read.\n", 400)
-            visit = Visit(site, request.state.visitor, request.url.path, dict(request.query_params), fields)
-            return await run_in_threadpool(_answer, page, visit)
+            asked = PageRequest(console, request.state.visitor, request.url.path, dict(request.query_params), fields)
+            return await run_in_threadpool(_answer, page, asked)
 
         return endpoint
 
@@ -294,9 +294,9 @@ def application(site: Site, *addresses: str) -> ASGIApp:
         return RedirectResponse("/", 303)
 
     routes = [
-        *(Route(path, show(page), methods=["GET"]) for path, page in site.pages.items()),
-        *(Route(path, show(page), methods=["POST"]) for path, page in site.actions.items()),
-        *(Route(path, monitor(page), methods=["GET"]) for path, page in site.open_pages.items()),
+        *(Route(path, show(page), methods=["GET"]) for path, page in console.pages.items()),
+        *(Route(path, show(page), methods=["POST"]) for path, page in console.actions.items()),
+        *(Route(path, monitor(page), methods=["GET"]) for path, page in console.open_pages.items()),
         Route("/enter", enter, methods=["GET"]),
         Route("/leave", leave, methods=["POST"]),
         *(Route(f"/static/{name}", _static(name, kind), methods=["GET"]) for name, kind in _FILES.items()),
@@ -331,14 +331,14 @@ def _origin(address: str) -> str:
     return small.removesuffix(":443" if small.startswith("https:") else ":80")
 
 
-def _answer(page: Page, visit: Visit) -> Response:
+def _answer(page: Page, request: PageRequest) -> Response:
     try:
-        return page(visit)
+        return page(request)
     except LikesetError as error:
         words = "; ".join([str(error), *getattr(error, "__notes__", ())])
-        back = f"/{visit.path.split('/')[1]}" if visit.path.count("/") > 1 else "/"
+        back = f"/{request.path.split('/')[1]}" if request.path.count("/") > 1 else "/"
         status = 409 if isinstance(error, DecidedMeanwhile) else 400
-        return visit.render("trouble.html", status=status, words=words, back=back)
+        return request.render("trouble.html", status=status, words=words, back=back)
 
 
 class Guard:
@@ -510,14 +510,14 @@ class RunningConsole:
 
 
 @contextmanager
-def serving(site: Site, listen: Listen) -> Iterator[RunningConsole]:
-    """Serve a site in a thread until the block ends; decisions under way are finished first."""
+def serving(console: Console, listen: Listen) -> Iterator[RunningConsole]:
+    """Serve a console in a thread until the block ends; decisions under way are finished first."""
     with _bound_socket(listen.host, listen.port) as listener:
         port: int = listener.getsockname()[1]
         host = f"[{listen.host}]" if ":" in listen.host else listen.host
         own = (f"http://{host}:{port}", f"http://localhost:{port}")
         config = uvicorn.Config(
-            application(site, *own, *([listen.public] if listen.public else [])),
+            application(console, *own, *([listen.public] if listen.public else [])),
             http="h11",
             ws="none",
             lifespan="off",
@@ -534,7 +534,7 @@ def serving(site: Site, listen: Listen) -> Iterator[RunningConsole]:
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listener],), name="console", daemon=True)
         thread.start()
-        address, links = listen.public or own[0], Links(site.folder)
+        address, links = listen.public or own[0], Links(console.folder)
         try:
             while not server.started and thread.is_alive():
                 time.sleep(0.01)
