@@ -4,8 +4,8 @@ import inspect
 import re
 import tempfile
 import textwrap
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -24,7 +24,7 @@ from likeset.protocol.notices import warn_of
 from likeset.protocol.sealed import Scan
 from likeset.protocol.terms import Interactive, RunSettings, Setting, settings
 from likeset.run.job import Inputs, OwnersTables, RunSecrets, open_owners
-from likeset.run.plan import RunDraws, draws_of_run, make_plan, new_draws
+from likeset.run.plan import draws_of_run, make_plan, new_draws
 from likeset.run.result import Result, story
 from likeset.run.runs import check_workers_here, notebook_progress, run_here
 from likeset.tables.frames import (
@@ -163,7 +163,10 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
 
     def _run(self, target: Any, owners: Any, labels: Any, public_rows: Any) -> None:
         settings = self._settings()
-        draws = self._draws(settings)
+        if self.ledger is not None and not isinstance(self.ledger, str | Path):
+            raise InvalidArgument("ledger", type(self.ledger).__name__, "must be the path of a file")
+        # A run in the ledger goes on with its own draws: they decide which rows of an id take part.
+        draws = new_draws(settings) if self.ledger is None else draws_of_run(settings, Path(self.ledger), run=self.run)
         tables = checked_owners(owners)
         safe = safe_names(tables)
         shown = {safe[name]: name for name in tables}
@@ -185,8 +188,12 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         with market as own:
             plan.check_enough_rows(own.row_counts.values())
             warn_of(own.warnings, stacklevel=3)  # before anything is spent: a caller may have made them errors
-            with self._opened_ledger() as ledger, notebook_progress(self.progress) as progress:
-                content = None if self.ledger is None else own.content
+            content = None if self.ledger is None else own.content
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                Ledger(self.ledger or Path(folder) / "ledger") as ledger,
+                notebook_progress(self.progress) as progress,
+            ):
                 terms, draws = plan.settle(ledger, draws, content=content)
                 result = run_here(plan, terms, draws, own.scans, ledger=ledger, shown_names=shown, progress=progress)
         result = replace(result, file_warnings=own.warnings)
@@ -195,12 +202,6 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         picks = [(shown[owner], _number_in_table(own.scans[owner], row)) for owner, row in result.picks]
         self._set_results(result, tables, picks, shown)
         warn_of(result.warnings, stacklevel=3)
-
-    def _draws(self, settings: RunSettings) -> RunDraws:
-        # A run in the ledger goes on with its own draws: they decide which rows of an id take part.
-        if isinstance(self.ledger, str | Path):
-            return draws_of_run(settings, Path(self.ledger), run=self.run)
-        return new_draws(settings)
 
     def _schema(self) -> Schema:
         if not isinstance(self.schema, Schema | str | Path):
@@ -308,13 +309,6 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
         return bundle | {"text/html": self.story_} if hasattr(self, "story_") and "text/html" in bundle else bundle
-
-    @contextmanager
-    def _opened_ledger(self) -> Iterator[Ledger]:
-        if self.ledger is not None and not isinstance(self.ledger, str | Path):
-            raise InvalidArgument("ledger", type(self.ledger).__name__, "must be the path of a file")
-        with tempfile.TemporaryDirectory() as directory, Ledger(self.ledger or Path(directory) / "ledger") as ledger:
-            yield ledger
 
 
 def _public_rows(argument: str, table: Any, schema: Schema) -> TableRows:
