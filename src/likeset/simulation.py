@@ -26,8 +26,7 @@ from likeset.protocol.sealed import Consumer, Curator
 from likeset.protocol.split import OWNERS, make_curator
 from likeset.protocol.terms import PRESETS, RELEASE_SCALE, RunSettings, Terms
 from likeset.run.draft import Draft
-from likeset.run.job import Inputs
-from likeset.tables.frames import TableRows
+from likeset.run.job import Inputs, TableRows
 from likeset.tables.scan import MemoryScan
 from likeset.transports.local import ChargedParty, run_local
 

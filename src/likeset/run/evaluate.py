@@ -27,10 +27,10 @@ from likeset import arguments, documents
 from likeset.arguments import Rows
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.geometry.offers import uniform
-from likeset.run.job import JOB, Job
+from likeset.run.job import JOB, Job, TableRows
 from likeset.run.runs import SUMMARY, notebook_progress, read_json, read_result
 from likeset.tables.cells import MissingWords
-from likeset.tables.frames import TableRows, check_frame, column_names, numbers
+from likeset.tables.frames import check_frame, column_names, numbers
 from likeset.tables.scan import without_dictionaries, written_ids
 from likeset.tables.schema import Schema
 from likeset.tables.sources import checked_columns, open_source

@@ -19,8 +19,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
+import numpy as np
+import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, create_model
 
 from likeset import documents
@@ -45,8 +47,7 @@ from likeset.protocol.notices import Notice
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import Scan, foreseen_sample
 from likeset.protocol.terms import PRESETS, WITNESS, PlannedTerms, RunSettings, settings
-from likeset.tables.frames import TableRows
-from likeset.tables.profile import TableProfile, dead_columns, identifying_columns
+from likeset.tables.profile import TableProfile, dead_columns, identifying_columns, undeclared_id
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import OfferedScan, SourceScan, check_most_rows
 from likeset.tables.schema import Schema
@@ -59,7 +60,7 @@ SECRETS = "run/secrets"
 
 _FORM = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")  # sql:, sqlite:, postgres: and what else is no path
 _SQLITE = "sqlite:"
-_MOST_TARGET_ROWS = 1_000_000
+_MOST_ROWS = 1_000_000
 _LARGEST_USUAL_EPSILON = 16.0
 _LARGEST_FEATURE = 1e6  # the largest weight that a column may have
 _PUBLIC = 0  # a key of public rows, of which all take part: what it draws is not used
@@ -135,6 +136,58 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
 
     def document(self) -> dict[str, Any]:
         return self.model_dump(by_alias=True, mode="json")
+
+
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """The rows of one table that take part, in memory: as numbers and, with a schema, as records."""
+
+    name: str
+    rows: Rows
+    labels: NDArray[Any] = field(default_factory=lambda: np.empty(0))
+    table: pa.Table | None = None
+    fingerprint: str = ""
+    given: int = 0  # rows of the table, where the schema keeps a few of each id
+    undeclared_id: str = ""  # a column that looks like a repeated id, where the schema declares none
+
+    @classmethod
+    def read(
+        cls,
+        given: Any,
+        schema: Schema,
+        *,
+        name: str | None = None,
+        labelled: bool = False,
+        keep_key: int | None = None,
+        by_id: bool = True,
+    ) -> Self:
+        """Read a file, a query or a data frame.
+
+        ``keep_key`` is the secret that selects the rows of each id, if the schema keeps a few; None for public and
+        test rows, all of which take part. With ``by_id``, an id with more rows than declared is an error.
+        """
+        with open_source(given, name=name) as source:
+            scan = SourceScan(source, schema, labelled=labelled)
+            seen = scan.first_pass(keep_key=_PUBLIC if keep_key is None else keep_key)
+            if seen.row_count == 0:
+                raise BadTable(source.name, "has no rows; at least one is needed")
+            if seen.row_count > _MOST_ROWS:
+                raise BadTable(source.name, f"has more than {_MOST_ROWS:,} rows; a sample of them will do")
+            if by_id:
+                check_most_rows(seen.most_rows, source, schema)
+            if seen.fault is not None:
+                raise seen.fault
+            every = np.arange(seen.row_count)
+            fetched = scan.fetch(every if seen.kept is None or keep_key is None else seen.kept)
+            return cls(
+                name=source.name,
+                rows=fetched.rows,
+                labels=fetched.labels,
+                table=fetched.table,
+                fingerprint=source.fingerprint(),
+                given=seen.row_count,
+                undeclared_id="" if labelled or keep_key is None else undeclared_id(source, schema),
+            )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,15 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from likeset import arguments
 from likeset.arguments import Rows
-from likeset.errors import BadTable, InvalidArgument
-from likeset.tables.profile import undeclared_id
-from likeset.tables.scan import SourceScan, check_most_rows, without_dictionaries
-from likeset.tables.schema import MOST_LETTERS, Schema, narrow
-from likeset.tables.sources import arrow_table, open_source
+from likeset.errors import InvalidArgument
+from likeset.tables.scan import without_dictionaries
+from likeset.tables.schema import MOST_LETTERS, narrow
+from likeset.tables.sources import arrow_table
 
 _LIBRARIES = ("pandas", "polars", "pyarrow")
-_MOST_ROWS = 1_000_000
-_PUBLIC = 0  # a key of rows that all take part: what it draws is not used
 _UNSAFE = re.compile(r"[^A-Za-z0-9._:/@-]+")
 _HOW_TO_GET_A_SCHEMA = (
     'declare its columns: Summarizer(..., schema="schema.yaml"); Schema.draft(frame) drafts such a file, as `likeset '
@@ -197,58 +194,6 @@ def _label_array(argument: str, values: Any, *, length: int) -> NDArray[Any]:
 def _is_text(values: Any) -> bool:
     """Whether an array of text came from text alone: numbers among words would have become words too."""
     return all(isinstance(value, str) for value in np.asarray(values, dtype=object).tolist())
-
-
-@dataclass(frozen=True, eq=False)
-class TableRows:
-    """The rows of one table that take part, in memory: as numbers and, with a schema, as records."""
-
-    name: str
-    rows: Rows
-    labels: NDArray[Any] = field(default_factory=lambda: np.empty(0))
-    table: pa.Table | None = None
-    fingerprint: str = ""
-    given: int = 0  # rows of the table, where the schema keeps a few of each id
-    undeclared_id: str = ""  # a column that looks like a repeated id, where the schema declares none
-
-    @classmethod
-    def read(
-        cls,
-        given: Any,
-        schema: Schema,
-        *,
-        name: str | None = None,
-        labelled: bool = False,
-        keep_key: int | None = None,
-        by_id: bool = True,
-    ) -> Self:
-        """Read a file, a query or a data frame.
-
-        ``keep_key`` is the secret that selects the rows of each id, if the schema keeps a few; None for public and
-        test rows, all of which take part. With ``by_id``, an id with more rows than declared is an error.
-        """
-        with open_source(given, name=name) as source:
-            scan = SourceScan(source, schema, labelled=labelled)
-            seen = scan.first_pass(keep_key=_PUBLIC if keep_key is None else keep_key)
-            if seen.row_count == 0:
-                raise BadTable(source.name, "has no rows; at least one is needed")
-            if seen.row_count > _MOST_ROWS:
-                raise BadTable(source.name, f"has more than {_MOST_ROWS:,} rows; a sample of them will do")
-            if by_id:
-                check_most_rows(seen.most_rows, source, schema)
-            if seen.fault is not None:
-                raise seen.fault
-            every = np.arange(seen.row_count)
-            fetched = scan.fetch(every if seen.kept is None or keep_key is None else seen.kept)
-            return cls(
-                name=source.name,
-                rows=fetched.rows,
-                labels=fetched.labels,
-                table=fetched.table,
-                fingerprint=source.fingerprint(),
-                given=seen.row_count,
-                undeclared_id="" if labelled or keep_key is None else undeclared_id(source, schema),
-            )
 
 
 def check_frame(argument: str, frame: Any) -> None:
