@@ -205,7 +205,7 @@ class Waiting:
         self._quiet = in_json()
         self._bar: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
-        self._told: set[tuple[str, int]] = set()
+        self._shown: set[tuple[str, int]] = set()
         self._lock = Lock()
 
     def __enter__(self) -> Self:
@@ -231,8 +231,8 @@ class Waiting:
                 if what not in self._tasks:
                     self._tasks[what] = self._bar.add_task(what, total=total)
                 self._bar.update(self._tasks[what], completed=done, total=total)
-            elif not self._quiet and (what, done) not in self._told:
-                self._told.add((what, done))
+            elif not self._quiet and (what, done) not in self._shown:
+                self._shown.add((what, done))
                 of_all = "" if total is None else f" of {total:,}"
                 stderr.print(f"{harmless(what)}: {done:,}{of_all}", markup=False)
 

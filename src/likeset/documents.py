@@ -219,12 +219,12 @@ def _line(node: Any) -> int:
 
 def _first_problem(error: ValidationError, model: type[BaseModel], root: Any, name: str) -> BadDocument:
     """The first problem in the file, in words, and the number of others."""
-    told = error.errors(include_url=False)
+    errors = error.errors(include_url=False)
     # A field under another name is missing too: its near miss says what to do, that it is missing does not.
-    renamed = {problem["loc"][:-1] for problem in told if problem["type"] == "extra_forbidden"}
-    kept = [problem for problem in told if problem["type"] != "missing" or problem["loc"][:-1] not in renamed]
+    renamed = {problem["loc"][:-1] for problem in errors if problem["type"] == "extra_forbidden"}
+    relevant = [problem for problem in errors if problem["type"] != "missing" or problem["loc"][:-1] not in renamed]
     problems = []
-    for problem in kept[:_MOST_PROBLEMS]:  # to find the line of each takes as long as the file is
+    for problem in relevant[:_MOST_PROBLEMS]:  # to find the line of each takes as long as the file is
         path = tuple(problem["loc"])
         if problem["type"] in ("union_tag_invalid", "union_tag_not_found"):  # it lies in the field that holds the tag
             path = (*path, str(problem["ctx"]["discriminator"]).strip("'"))
@@ -236,7 +236,7 @@ def _first_problem(error: ValidationError, model: type[BaseModel], root: Any, na
     line, field, reason = min(problems, key=lambda problem: problem[0])
     others = len({problem[:2] for problem in problems}) - 1
     if others:
-        at_least = "at least " if len(kept) > _MOST_PROBLEMS else ""
+        at_least = "at least " if len(relevant) > _MOST_PROBLEMS else ""
         reason += f" ({at_least}{others} more problem{'s' if others > 1 else ''} in this file)"
     return BadDocument(name, reason, line=line, field=field)
 

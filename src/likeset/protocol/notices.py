@@ -36,13 +36,13 @@ class LikesetWarning(UserWarning):
         self.notice = notice
 
 
-def warn_of(told: Iterable[Notice], *, stacklevel: int) -> None:
-    for notice in told:
+def warn_of(notices: Iterable[Notice], *, stacklevel: int) -> None:
+    for notice in notices:
         warnings.warn(LikesetWarning(notice), stacklevel=stacklevel + 1)
 
 
-def notice_documents(told: Iterable[Notice]) -> list[dict[str, Any]]:
-    return [notice.document() for notice in told]
+def notice_documents(notices: Iterable[Notice]) -> list[dict[str, Any]]:
+    return [notice.document() for notice in notices]
 
 
 def could_not_answer(owner: str, reason: str) -> Notice:
@@ -160,8 +160,8 @@ def columns_hardly_count(columns: Sequence[str]) -> Notice:
 
 
 def suspected_identifier(warning: ColumnWarning) -> Notice:
-    told = warning.document()
-    return Notice("suspected-identifier", told.pop("warning"), details=told)
+    details = warning.document()
+    return Notice("suspected-identifier", details.pop("warning"), details=details)
 
 
 def rows_of_ids_kept(rows: int, given: int, keep: int) -> Notice:
@@ -184,8 +184,8 @@ def repeated_persons(column: str) -> Notice:
 
 
 def selection_is_told(settings: Sequence[tuple[str, object]]) -> Notice:
-    told = ", ".join(f"{name} = {value}" for name, value in settings)
-    return Notice("selection-is-told", f"the curator hears, with your rows, how to select: {told}; no owner does")
+    selection = ", ".join(f"{name} = {value}" for name, value in settings)
+    return Notice("selection-is-told", f"the curator hears, with your rows, how to select: {selection}; no owner does")
 
 
 SEED_ROWS_NEEDED = Notice(

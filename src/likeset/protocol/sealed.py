@@ -407,11 +407,11 @@ class Consumer(Party):
             weighted=self._weighted,
             folds=self._folds,
         )
-        told = TargetRelease(release=release)
+        target_release = TargetRelease(release=release)
         number = RELEASE_ROUND[self.terms.protocol]
         return (
             self._message(CURATOR, 0, target),
-            *(self._message(owner, number, told) for owner in self.terms.owners),
+            *(self._message(owner, number, target_release) for owner in self.terms.owners),
         )
 
     def _check_content(self, message: Message) -> None:

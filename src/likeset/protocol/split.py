@@ -400,8 +400,8 @@ class ComputeParty(Party):
         lists = {self.terms.cards[owner]: part.offer_list.digest for owner, part in self._parts.items()}
         self._receipts[self.role] = lists
         self._move(ComputeState.COUNTED)
-        told = blob(list_entries(lists))
-        return self._to_peers(RECEIPTS_ROUND, ShareReceipts(receipts=told))
+        receipts = blob(list_entries(lists))
+        return self._to_peers(RECEIPTS_ROUND, ShareReceipts(receipts=receipts))
 
     def _vote(self) -> list[Message]:
         lists = common_lists(tuple(self._receipts.values()))
@@ -511,11 +511,11 @@ class SplitConsumer(ComputeParty):
         # Noise first: it is stored before the transaction in which the shares are drawn and their letters are recorded.
         release = yield from released_mean(self.terms, self._rows, self._noise)
         shares = yield from self._shared_target()
-        told = TargetRelease(release=release)
+        target_release = TargetRelease(release=release)
         number = RELEASE_ROUND[self.terms.protocol]
         return (
             *(self._message(party_name(self.terms, role), TARGET_ROUND, shares[role]) for role in self._peers),
-            *(self._message(owner, number, told) for owner in self.terms.owners),
+            *(self._message(owner, number, target_release) for owner in self.terms.owners),
         )
 
     def _shared_target(self) -> PricedDraw[dict[str, TargetShare]]:
@@ -542,12 +542,12 @@ class SplitConsumer(ComputeParty):
             for role, salt, share in zip(roles, salts, shares, strict=True)
         ]
         commitments = blob(b"".join(each))
-        told: dict[str, TargetShare] = {
+        target_shares: dict[str, TargetShare] = {
             role: TargetShare(share=blob(share), salt=blob(salt), commitments=commitments)
             for role, salt, share in zip(roles, salts, shares, strict=True)
         }
-        self._target = told[self.role]
-        return told
+        self._target = target_shares[self.role]
+        return target_shares
 
     def _checked(self, message: Message) -> Any:
         body = message.body

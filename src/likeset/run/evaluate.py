@@ -199,8 +199,8 @@ def evaluate(
         raise InvalidArgument("test_ids", f"array of shape {ids.shape}", reason)
     if schema is not None and schema.id_column is not None:
         ids = read_ids(test_rows, schema, name="test_rows")
-    with notebook_progress(progress) as told:
-        return evaluate_sets(sets, test, ids=ids, resamples=resamples, seed=random_state, progress=told)
+    with notebook_progress(progress) as show_progress:
+        return evaluate_sets(sets, test, ids=ids, resamples=resamples, seed=random_state, progress=show_progress)
 
 
 def read_ids(table: Any, schema: Schema, *, name: str | None = None) -> NDArray[np.str_] | None:

@@ -340,7 +340,7 @@ def open_owners(
 class RunSecrets:
     root: int
 
-    def load_or_store(self, ledger: Ledger, view: View, *, run: str, content: bytes, told: Event) -> Self:
+    def load_or_store(self, ledger: Ledger, view: View, *, run: str, content: bytes, event: Event) -> Self:
         """The stored secrets of this run; stores these if it starts now.
 
         They lie in the ledger, which is private and purged by run, and cost nothing. A run that goes on with
@@ -348,7 +348,7 @@ class RunSecrets:
         """
         request = Request(run, 0, SECRETS, content=content)
         root = self.root.to_bytes(_BYTES, "big")
-        data = ledger.draw(Charge(((view, told),)), lambda: (root, None), request=request)
+        data = ledger.draw(Charge(((view, event),)), lambda: (root, None), request=request)
         return type(self)(int.from_bytes(data, "big"))
 
     @classmethod
@@ -476,16 +476,16 @@ class JobFolder:
                 with Ledger(self.out / _LEDGER) as ledger:
                     ledger.purge(run=run)
         except BaseException as error:
-            told = self._told(error)
+            explained = self._explained(error)
             if opened and _charges(self.ledger_path, run) > spent:
-                told.add_note(self._how_to_go_on(told))
+                explained.add_note(self._how_to_go_on(explained))
             else:
                 shutil.rmtree(partial, ignore_errors=True)
-            if told is error:
+            if explained is error:
                 raise
-            raise told from error
+            raise explained from error
 
-    def _told(self, error: BaseException) -> BaseException:
+    def _explained(self, error: BaseException) -> BaseException:
         job, partial = self.job, self.partial
         if isinstance(error, OSError) and not isinstance(error, LikesetError):
             return InvalidArgument(

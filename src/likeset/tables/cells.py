@@ -171,10 +171,10 @@ def why_no_numbers(cells: Any) -> str:
     texts = _trim(cells)
     commas = pc.match_substring_regex(texts, COMMA_FORM)
     others = pc.invert(pc.or_(commas, pc.match_substring_regex(texts, _INFINITE)))
-    said = [f"; {COMMAS}"] if pc.any(commas).as_py() else []
+    reasons = [f"; {COMMAS}"] if pc.any(commas).as_py() else []
     if pc.any(others).as_py():
-        said.append("; has letters or other signs: remove units, and list words that mean missing as missing_words")
-    return "".join(said)
+        reasons.append("; has letters or other signs: remove units, and list words that mean missing as missing_words")
+    return "".join(reasons)
 
 
 def words(cells: Any, known: Any, missing: MissingWords) -> tuple[NDArray[np.int64], Mask, Mask]:

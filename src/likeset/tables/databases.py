@@ -163,11 +163,11 @@ _REMEDIES = {
 }
 
 
-def _query_fault(said: str, columns: Sequence[str]) -> str:
+def _query_fault(message: str, columns: Sequence[str]) -> str:
     """What kind of thing went wrong; the database's own words may show values of rows."""
-    kind = said.split(":")[0].strip().lower()
+    kind = message.split(":")[0].strip().lower()
     # Of the database's words only a name that the query's own columns have: the others may be a row's.
-    about = next((f" in column {column}" for column in columns if f'converting column "{column}"' in said), "")
+    about = next((f" in column {column}" for column in columns if f'converting column "{column}"' in message), "")
     return f"the query failed ({kind}{about}); {_REMEDIES.get(kind, 'check the files and types that it names')}"
 
 

@@ -554,7 +554,7 @@ def draft(
             [*(f"{name!r} may identify people" for name in left_out), *(f"{n!r}: {why}" for n, why in unusable.items())]
         )
         raise BadTable(first.name, f"no column is left: {listed}; name those to keep with --include")
-    told, lines, foot = list[dict[str, Any]](), list[str](), _FOOT
+    profile_lines, lines, foot = list[dict[str, Any]](), list[str](), _FOOT
     for name, seen in profiles.items():
         becomes, why = "left out", unusable.get(name, "")
         if name == ids:
@@ -574,7 +574,7 @@ def draft(
                 becomes, foot = f"label: {fields['kind']}", _marked({"label": {"column": label, **fields}})
             else:
                 lines.append(_marked({name: fields}, indent="  "))
-        told.append({"column": name, "becomes": becomes, "missing": seen.missing, "why": why})
+        profile_lines.append({"column": name, "becomes": becomes, "missing": seen.missing, "why": why})
     shown = " ".join(", ".join(source.name for source in sources).split())
     return SchemaDraft(
         "".join(
@@ -589,7 +589,7 @@ def draft(
                 "" if ids is None else _marked({"id": {"column": ids, "rows_per_id": most_rows, "from_data": True}}),
             ]
         ),
-        tuple(told),
+        tuple(profile_lines),
         left_out=tuple(left_out.values()),
         included=tuple(one for name, one in identifying.items() if name not in left_out),
         unusable=unusable,

@@ -39,7 +39,7 @@ def ray_pass(
     keepers: Sequence[Keeper],
     *,
     workers: int,
-    went_by: Callable[[int], None],
+    advance: Callable[[int], None],
 ) -> None:
     """As ``pass_over``, by the workers of a cluster, which must see the files under the same paths."""
     task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_pass_over_unit)
@@ -65,7 +65,7 @@ def ray_pass(
             for keeper, kept in zip(keepers, outcome, strict=True):
                 if kept is not None:
                     keeper.add(kept)
-            went_by(sum(part.row_count for part in unit))
+            advance(sum(part.row_count for part in unit))
     finally:
         for other in running:
             ray.cancel(other)

@@ -296,12 +296,12 @@ class SourceScan:
         source, work, records = self._source, self._work, self.records
         ids, kept = IdCount.of(source, work.schema), KeptRowsOfIds.of(source, work.schema, key=keep_key)
         keeper = None if sample is None or kept is not None else Keeper(sample)
-        looking: list[Fold] = [*folds, *(fold for fold in (ids, kept) if fold is not None)]
-        columns = dict.fromkeys([*work.columns, *(column for fold in looking for column in fold.columns)])
-        went_by = self._counter(source.row_count if source.unread() is None else None)
+        all_folds: list[Fold] = [*folds, *(fold for fold in (ids, kept) if fold is not None)]
+        columns = dict.fromkeys([*work.columns, *(column for fold in all_folds for column in fold.columns)])
+        advance = self._counter(source.row_count if source.unread() is None else None)
         count, left_out, too_long, fault = 0, 0, [_NONE], None
         for block in source.blocks(list(columns), rows=work.block_rows, words=work.words):
-            for fold in looking:
+            for fold in all_folds:
                 fold.add(block)
             table = block.table.select(work.columns)
             longer = np.flatnonzero(records.too_long(table)) if records.open_columns else _NONE
@@ -316,7 +316,7 @@ class SourceScan:
                     left_out += len(block) - len(rows.rows)
             except BadTable as error:
                 fault = error
-            went_by(len(block))
+            advance(len(block))
         drawn = None
         if keeper is not None and fault is None and count > left_out:
             drawn = keeper.drawing, keeper.result().with_table(records.of)
@@ -335,8 +335,8 @@ class SourceScan:
         if schema.keep is not None:
             raise InvalidArgument("keep", schema.keep, "allows no draw from all rows; draw from those kept")
         checked_columns(self._work.columns, self._source.schema, table=self._source.name)
-        keepers, went_by = [Keeper(drawing) for drawing in drawings], self._counter(self._source.row_count)
-        self._passing(self._source.parts, self._work, keepers, workers=self._workers, went_by=went_by)
+        keepers, advance = [Keeper(drawing) for drawing in drawings], self._counter(self._source.row_count)
+        self._passing(self._source.parts, self._work, keepers, workers=self._workers, advance=advance)
         return [keeper.result().with_table(self.records.of) for keeper in keepers]
 
     def fetch(self, row_numbers: RowNumbers) -> FetchedRows:
@@ -345,10 +345,10 @@ class SourceScan:
         return mapped.with_table(self.records.of)
 
     def blocks(self) -> Iterator[tuple[int, FetchedRows]]:
-        went_by = self._counter(self._source.row_count)
+        advance = self._counter(self._source.row_count)
         for block in self._source.blocks(self._work.columns, rows=self._work.block_rows):
             yield block.first_row, self._work.map_rows(block.table, block.locate)
-            went_by(len(block))
+            advance(len(block))
 
     def _counter(self, total: int | None) -> Callable[[int], None]:
         rows = 0
@@ -454,11 +454,11 @@ def pass_over(
     keepers: Sequence[Keeper],
     *,
     workers: int = 1,
-    went_by: Callable[[int], None] | None = None,
+    advance: Callable[[int], None] | None = None,
 ) -> None:
     """Read, map, check and score the rows of these parts, and keep the best.
 
-    ``workers`` threads map and score blocks while this one reads the next. ``went_by`` is called with the number of
+    ``workers`` threads map and score blocks while this one reads the next. ``advance`` is called with the number of
     rows of every block that is done. The first block, in the order of rows, that cannot be read or mapped raises
     ``BadTable``.
     """
@@ -470,8 +470,8 @@ def pass_over(
         for keeper, kept in zip(keepers, chosen.result(), strict=True):
             keeper.add(kept)
         running.popleft()
-        if went_by is not None:
-            went_by(rows)
+        if advance is not None:
+            advance(rows)
 
     with ThreadPoolExecutor(workers, thread_name_prefix="likeset-pass") as pool:
         try:

@@ -144,16 +144,16 @@ def _replies(own: "homes.Home", invitation: "joining.Invitation") -> "list[joini
 
 
 def _wait(own: "homes.Home", invitation: "joining.Invitation") -> None:
-    name, found, said = invitation.proposal.name, list["joining.Reply"](), ""
+    name, found, trouble = invitation.proposal.name, list["joining.Reply"](), ""
     store = stores.open_store(invitation.proposal.mailbox)
     with stopping_by_signals() as stop, stdout.status(f"waiting for the reply of {literal(name)}; Ctrl-C ends it"):
         while not found and not stop.is_set():
             try:
-                found, said = joining.replies(own, invitation, store), ""
+                found, trouble = joining.replies(own, invitation, store), ""
             except MailboxTrouble as error:
-                if said != str(error):
-                    said = str(error)
-                    complain(f"{said}; trying again")
+                if trouble != str(error):
+                    trouble = str(error)
+                    complain(f"{trouble}; trying again")
             if not found:
                 stop.wait(_SECONDS)
     store.close()
@@ -280,13 +280,13 @@ def join(
         document["reply"] = _deliver(home, invitation, next(iter(usable), None), file.with_suffix(".reply"))
         if words is None and asks:
             show_notes([f"reply: {document['reply']}"])
-            words = _heard(invitation, home)
+            words = _typed_words(invitation, home)
         if words is None:
             again = ["likeset", "join", str(file), *([] if folder is None else [str(folder)]), "--words", "WORDS"]
             call = f"call {invitation.card.name} by a number that you knew before; it reads the words out"
-            told = [f"reply: {document['reply']}", call]
+            notes = [f"reply: {document['reply']}", call]
             state = {**document, "state": "waiting for words"}
-            emit(state, view=lambda: None, notes=told, next_step=again, ok=False)
+            emit(state, view=lambda: None, notes=notes, next_step=again, ok=False)
             return
         pins = joining.join(home, invitation, words, by=login())
         notes = _settle(home, invitation, mailbox)
@@ -386,18 +386,18 @@ def _deliver(home: "homes.Home", invitation: "joining.Invitation", address: str 
     return f"send {path} to {invitation.card.name}"
 
 
-def _heard(invitation: "joining.Invitation", home: "homes.Home") -> str | None:
+def _typed_words(invitation: "joining.Invitation", home: "homes.Home") -> str | None:
     name, expected = invitation.card.name, invitation.words(home.card)
     how = (
         f"Call {literal(name)} by a number that you knew before, and type the {len(expected)} words that it reads out."
     )
     stdout.print(how, soft_wrap=True)
 
-    def heard(typed: str) -> str:
+    def checked(typed: str) -> str:
         joining.check_words(typed, expected)
         return typed
 
-    return ask("words; Enter alone ends, and the same command continues", heard)
+    return ask("words; Enter alone ends, and the same command continues", checked)
 
 
 def _settle(home: "homes.Home", invitation: "joining.Invitation", mailbox: str | None) -> list[str]:

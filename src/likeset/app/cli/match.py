@@ -46,8 +46,8 @@ _FINE = "Fine settings"
 
 
 def _text(words: str, *, default: str = "", panel: str | None = None) -> Any:
-    told = _with_default(words, default)
-    return Annotated[str | None, typer.Option(help=told, show_default=False, rich_help_panel=panel)]
+    text = _with_default(words, default)
+    return Annotated[str | None, typer.Option(help=text, show_default=False, rich_help_panel=panel)]
 
 
 def _with_default(words: str, default: str) -> str:
@@ -80,8 +80,8 @@ def _option(setting: Setting) -> Any:
     names = (f"--{flag}/--no-{flag}",) if setting.type is bool else ()
     metavar = "PART" if setting.type == tuple[str, ...] else None
     panel = _FINE if setting.is_fine else None
-    told = _with_default(text, _shown_default(setting))
-    described = typer.Option(*names, help=told, metavar=metavar, show_default=False, rich_help_panel=panel)
+    text = _with_default(text, _shown_default(setting))
+    described = typer.Option(*names, help=text, metavar=metavar, show_default=False, rich_help_panel=panel)
     return Annotated[_typed(setting.type), described]
 
 
@@ -141,8 +141,8 @@ def job_from(path: Path | None, **options: Any) -> "jobs.Job":
         if word is not None and given.get(setting.name, word) != word:
             given[setting.name] = _number(setting, given[setting.name], word)
     if path is not None:
-        said = jobs.Job.load(path).model_dump(by_alias=True, mode="json", exclude_unset=True)
-        return jobs.Job.of(**{**{name: value for name, value in said.items() if value is not None}, **given})
+        fields = jobs.Job.load(path).model_dump(by_alias=True, mode="json", exclude_unset=True)
+        return jobs.Job.of(**{**{name: value for name, value in fields.items() if value is not None}, **given})
     for name, option in (("schema", "--schema"), ("target", "--target"), ("owners", "--owner"), ("size", "--size")):
         if name not in given:
             raise InvalidArgument(option, "missing", "give this option, or a job file")
@@ -265,8 +265,8 @@ def plan(job: "jobs.Job") -> None:
 
     def view() -> None:
         show_plan(planned, "No row of any owner was read, and nothing was spent.")
-        told = (note for note in planned.notes if note.kind != "uniform-offers")  # the advice says it
-        show_notes(note.text for note in (*told, *planned.warnings))
+        notes = (note for note in planned.notes if note.kind != "uniform-offers")  # the advice says it
+        show_notes(note.text for note in (*notes, *planned.warnings))
         changed = "".join(f" and another --{name}" for name in jobs.options_to_change(job))
         changed = " and --resume" if jobs.unfinished(Path(job.out)).is_dir() else changed
         show_text(f"[dim]Next: [/][bold]likeset match[/][dim] with the same arguments{changed}[/]")

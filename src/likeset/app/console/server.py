@@ -197,7 +197,7 @@ class PageRequest:
     def render(self, template: str, *, status: int = 200, **words: Any) -> Response:
         addresses = [address for address, _ in self.console.menu]
         below = (address for address in addresses[1:] if f"{self.path}/".startswith(f"{address}/"))
-        told, self.session.notices = self.session.notices, []
+        notices, self.session.notices = self.session.notices, []
         shared = {
             "menu": self.console.menu,
             "here": next(below, addresses[0]),
@@ -206,7 +206,7 @@ class PageRequest:
             "loop_state": self.console.loop,
             "is_form": bool(self.fields),
             "person": self.session.person,
-            "notices": told,
+            "notices": notices,
         }
         return HTMLResponse(environment().get_template(template).render(**shared, **words), status)
 
