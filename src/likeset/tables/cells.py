@@ -148,6 +148,14 @@ def numbers(cells: Any, missing: MissingWords) -> tuple[NDArray[np.float64], Mas
     return values, wrong | infinite
 
 
+def plain_numbers(cells: Any) -> NDArray[Any] | None:
+    """The numbers of a column in their own type, without a copy; None if the column may hold anything else."""
+    kind = cells.type
+    if cells.null_count or not (pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)):
+        return None
+    return np.asarray(cells.to_numpy())
+
+
 def _parse_numbers(cells: Any, missing: MissingWords) -> tuple[Any, Mask]:
     """First as they are, then without the words for missing, then without blanks: most columns need one step."""
     with contextlib.suppress(pa.ArrowInvalid):
