@@ -25,8 +25,7 @@ from likeset.protocol.sealed import Admission
 from likeset.protocol.terms import Budget, Kernel, Terms, read_foreign
 from likeset.protocol.wire import Body, Delivery, Message, Offer, Summary, SummaryRelease
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.scan import FetchedRows
-from likeset.tables.schema import Schema
+from likeset.tables.schema import FetchedRows, Schema
 from likeset.transports.local import ChargedParty
 
 # Everything that a schema can allow is allowed: whatever a cell is, it is a row wherever that can be declared.

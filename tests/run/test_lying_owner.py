@@ -16,8 +16,8 @@ from likeset import Summarizer
 from likeset.geometry.offers import Drawing
 from likeset.protocol.sealed import Admission
 from likeset.run.runs import FinishedJob
-from likeset.tables.scan import DrawnRows, FetchedRows, SourceScan
-from likeset.tables.schema import Schema
+from likeset.tables.scan import DrawnRows, SourceScan
+from likeset.tables.schema import FetchedRows, Schema
 from likeset.tables.sources import Source
 from summarizer_world import OWNERS, TARGET
 

@@ -16,7 +16,8 @@ from scan_world import SCHEMA, ByFeatures, assert_same, drawings, in_memory, tab
 from likeset.errors import BadTable
 from likeset.geometry.offers import Drawing
 from likeset.tables.ray_scan import ray_pass
-from likeset.tables.scan import FetchedRows, Passed, SourceScan, scan_factory
+from likeset.tables.scan import Passed, SourceScan, scan_factory
+from likeset.tables.schema import FetchedRows
 from likeset.tables.sources import open_source
 
 

@@ -12,8 +12,8 @@ from chance import pinned_coins
 from likeset.geometry.features import FourierFeatures, Projection
 from likeset.geometry.offers import Drawing
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.scan import DrawnRows, FetchedRows, MemoryScan
-from likeset.tables.schema import Schema
+from likeset.tables.scan import DrawnRows, MemoryScan
+from likeset.tables.schema import FetchedRows, Schema
 
 SCHEMA = Schema.from_text("""
 likeset: schema

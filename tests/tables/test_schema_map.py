@@ -18,7 +18,7 @@ from sklearn.utils import murmurhash3_32
 
 from likeset.errors import BadTable
 from likeset.tables.columns import count_pieces, log2
-from likeset.tables.schema import MappedRows, Schema
+from likeset.tables.schema import FetchedRows, Schema
 
 HALF = math.sqrt(0.5)
 
@@ -27,7 +27,7 @@ def place(offset: int) -> str:
     return f"row {offset + 1}"
 
 
-def mapped(table: Any, schema: Schema = SCHEMA) -> MappedRows:
+def mapped(table: Any, schema: Schema = SCHEMA) -> FetchedRows:
     return schema.map(table, table="t.csv", locate=place)
 
 
@@ -46,7 +46,7 @@ def distance(rows: NDArray[np.float32]) -> float:
     return float(np.linalg.norm(rows[0].astype(float) - rows[1].astype(float)))
 
 
-def same(a: MappedRows, b: MappedRows) -> bool:
+def same(a: FetchedRows, b: FetchedRows) -> bool:
     return a.rows.tobytes() == b.rows.tobytes() and a.labels.tobytes() == b.labels.tobytes()
 
 

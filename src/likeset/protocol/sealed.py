@@ -54,8 +54,8 @@ from likeset.protocol.wire import (
     decode,
 )
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.scan import DrawnRows, FetchedRows
-from likeset.tables.schema import narrow, unusable_texts
+from likeset.tables.scan import DrawnRows
+from likeset.tables.schema import FetchedRows, narrow, unusable_texts
 from likeset.trust.cards import CardSecret
 
 Mask = NDArray[np.bool_]

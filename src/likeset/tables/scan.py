@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from likeset import arguments
-from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
 from likeset.geometry import offers
 from likeset.geometry.features import TILE_ROWS
@@ -29,7 +28,7 @@ from likeset.privacy.kept_rows import KeptRows, digests_of_ids
 from likeset.tables.cells import MissingWords, ValueCounts, is_text, plain_array
 from likeset.tables.columns import BooleanColumn, CategoryColumn, DateColumn, OrdinalColumn
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.schema import Schema
+from likeset.tables.schema import FetchedRows, Schema
 from likeset.tables.sources import Block, Part, Source, checked_columns
 
 BLOCK_ROWS = 32 * TILE_ROWS  # to look at a block of 30 columns at all takes as long as to map some 5,000 rows of it
@@ -37,33 +36,6 @@ _SLACK = 1e-9  # of a sum of a weight and a perturbation, far beyond its roundin
 _NONE = np.empty(0, dtype=np.int64)
 
 RowNumbers = NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class FetchedRows:
-    """Rows as the selection sees them, one label each or none at all, and records; no records for bare arrays."""
-
-    rows: Rows
-    labels: NDArray[Any]
-    table: pa.Table | None = None
-
-    def take(self, places: RowNumbers) -> Self:
-        labels = self.labels[places] if len(self.labels) else self.labels
-        table = None if self.table is None else self.table.take(pa.array(places))
-        # Always in the same layout: products of matrices may round differently with the layout.
-        return type(self)(np.ascontiguousarray(self.rows[places]), labels, table)
-
-    def with_table(self, change: Callable[[pa.Table], pa.Table]) -> Self:
-        return self if self.table is None else replace(self, table=change(self.table))
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[Self]) -> Self:
-        tables = [part.table for part in parts if part.table is not None]
-        return cls(
-            rows=np.concatenate([part.rows for part in parts]),
-            labels=np.concatenate([part.labels for part in parts]),
-            table=pa.concat_tables(tables).unify_dictionaries() if tables else None,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +216,7 @@ class Work:
 
     def map_rows(self, table: pa.Table, locate: Callable[[int], str]) -> FetchedRows:
         mapped = self.schema.map(table, table=self.table, locate=locate, labels=self.labelled, by_columns=True)
-        return FetchedRows(mapped.rows, mapped.labels, table)
+        return replace(mapped, table=table)
 
     def choose(self, keepers: Sequence[Keeper], block: Block) -> list[DrawnRows]:
         rows = self.map_rows(block.table, block.locate)

@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from likeset import documents
+from likeset.arguments import Rows
 from likeset.documents import Document
 from likeset.errors import BadTable
 from likeset.tables import cells
@@ -122,11 +123,30 @@ class Declaration(Document):
 
 
 @dataclass(frozen=True, eq=False)
-class MappedRows:
-    """Rows as numbers, one line each in 32 bits, and their labels, numbers or text; empty if there are none."""
+class FetchedRows:
+    """Rows as the selection sees them, one label each or none at all, and their cells; no cells for bare arrays."""
 
-    rows: NDArray[np.float32]
+    rows: Rows
     labels: NDArray[Any]
+    table: pa.Table | None = None
+
+    def take(self, places: NDArray[np.int64]) -> Self:
+        labels = self.labels[places] if len(self.labels) else self.labels
+        table = None if self.table is None else self.table.take(pa.array(places))
+        # Always in the same layout: products of matrices may round differently with the layout.
+        return type(self)(np.ascontiguousarray(self.rows[places]), labels, table)
+
+    def with_table(self, change: Callable[[pa.Table], pa.Table]) -> Self:
+        return self if self.table is None else replace(self, table=change(self.table))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        tables = [part.table for part in parts if part.table is not None]
+        return cls(
+            rows=np.concatenate([part.rows for part in parts]),
+            labels=np.concatenate([part.labels for part in parts]),
+            table=pa.concat_tables(tables).unify_dictionaries() if tables else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -268,7 +288,7 @@ class Schema:
         locate: Callable[[int], str],
         labels: bool = True,
         by_columns: bool = False,
-    ) -> MappedRows:
+    ) -> FetchedRows:
         """Rows as numbers: the same numbers for the same cells, independent of the other rows.
 
         ``table`` names the block in errors, and ``locate`` tells the place of a row of it, in words. Without ``labels``
@@ -291,7 +311,7 @@ class Schema:
             offset, _, column, complaint = min(problems)
             others = dict.fromkeys(name for _, _, name, _ in problems if name != column)
             raise BadTable(table, complaint + _also(list(others)), place=locate(offset), column=column)
-        return MappedRows(out, read)
+        return FetchedRows(out, read)
 
     def encode_columns(
         self, block: pa.Table | pa.RecordBatch, out: NDArray[np.float32], *, table: str
