@@ -36,9 +36,9 @@ from likeset.homes.data import Registry, SmallGroup, SmallGroups
 from likeset.homes.owner import Owner
 from likeset.homes.review import rehearse
 from likeset.protocol.terms import Budget, Kernel
-from likeset.tables.scan import BLOCK_ROWS, OfferedScan, SourceScan
+from likeset.tables.scan import OfferedScan, SourceScan
 from likeset.tables.schema import Schema
-from likeset.tables.sources import open_source
+from likeset.tables.sources import BLOCK_ROWS, open_source
 
 _ANY = {"epsilon": 9.0, "delta": 1e-5, "rows": 99}
 

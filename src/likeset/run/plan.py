@@ -452,7 +452,7 @@ def plan_job(job: Job) -> Plan:
 
 def check_owners_files(job: Job) -> None:
     for name, source in job.owners.items():
-        if "://" not in source and ":" not in source and not Path(source).exists():
+        if ":" not in source and not Path(source).exists():
             raise InvalidArgument(f"owner {name}", source, "there is no such file")
 
 

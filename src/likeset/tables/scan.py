@@ -29,9 +29,8 @@ from likeset.tables.cells import MissingWords, ValueCounts, is_text, plain_array
 from likeset.tables.columns import BooleanColumn, CategoryColumn, DateColumn, OrdinalColumn
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import FetchedRows, Schema
-from likeset.tables.sources import Block, Part, Source, checked_columns
+from likeset.tables.sources import BLOCK_ROWS, Block, Part, Source, checked_columns
 
-BLOCK_ROWS = 32 * TILE_ROWS  # to look at a block of 30 columns at all takes as long as to map some 5,000 rows of it
 _SLACK = 1e-9  # of a sum of a weight and a perturbation, far beyond its rounding
 _NONE = np.empty(0, dtype=np.int64)
 

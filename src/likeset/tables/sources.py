@@ -31,7 +31,7 @@ from likeset.errors import BadTable
 from likeset.tables.cells import NUMBER
 from likeset.text import near_miss, without_secrets
 
-BLOCK_ROWS = 65536
+BLOCK_ROWS = 65536  # whole tiles of features; to look at a block takes as long as to map some 5,000 rows of it
 
 _FORMS = (
     "give a .csv, .tsv, .parquet, .arrow or .feather file, a directory of Parquet files, sql:SELECT ..., "
