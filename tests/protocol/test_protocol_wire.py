@@ -242,6 +242,7 @@ ROWS, LABELS, HANDLES = ["rows", "<f4", [2, 2]], ["labels", "<U1", [2]], ["handl
     [
         [ROWS, LABELS],
         [ROWS, LABELS, HANDLES, HANDLES],
+        [ROWS, LABELS, ["handles", "<u8", [0]], HANDLES],
         [ROWS, ROWS, HANDLES],
         [["rows", "|O", [2, 2]], LABELS, HANDLES],
         [["rows", "float32", [2, 2]], LABELS, HANDLES],  # the same bytes, by other names of their types
