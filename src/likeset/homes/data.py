@@ -30,7 +30,7 @@ from likeset.tables.profile import ColumnWarning, TableProfile, dead_columns, id
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import OfferedScan, SourceScan, check_ids, check_most_rows, without_dictionaries
 from likeset.tables.schema import Declaration, Schema
-from likeset.tables.sources import BLOCK_ROWS, Block, Source, open_source
+from likeset.tables.sources import BLOCK_ROWS, Block, Source, is_path, open_source
 from likeset.text import near_miss
 
 
@@ -236,7 +236,7 @@ class Registry:
             raise InvalidArgument("data set", name, "must not contain /")
         if name in self.names():
             raise InvalidArgument("data set", name, "is registered already; take another name")
-        lasting = str(Path(source).absolute()) if Path(source).exists() else source
+        lasting = str(Path(source).absolute()) if is_path(source) else source
         data = DataSet(name, lasting, Schema.load(schema))
         with open_source(data.source) as opened:
             there = set(opened.schema.names)

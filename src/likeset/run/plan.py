@@ -1,6 +1,7 @@
 """What a run will do and cost, before any owner's row is read or anything is spent; then its terms and its secrets."""
 
 import math
+import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -37,6 +38,7 @@ from likeset.run.draft import Draft, ReleaseOutlook, release_outlook
 from likeset.run.job import Inputs, Job, RunSecrets, named_job, note_how_to_raise, open_inputs, options_to_change
 from likeset.split.engine.agreement import MOST_COLUMNS, PARTIES
 from likeset.split.host import program_digest
+from likeset.tables.sources import is_path
 
 NO_WIDTH = 1.0
 """Stands where a width is not known yet, or nobody uses it."""
@@ -345,8 +347,8 @@ class Plan:
         open_accounts(ledger, {about_target: self._target_limit})
         kept = draws.secrets
         if content is not None:
-            event = size_event(self.terms.relation)
-            kept = kept.load_or_store(ledger, about_target, run=self.terms.run, content=content, event=event)
+            told = size_event(self.terms.relation)
+            kept = kept.load_or_store(ledger, about_target, run=self.terms.run, content=content, told=told)
         gamma = self._release_gamma(ledger, draws.noises[0])
         if self.terms.split is not None:
             between["split_gamma"] = split_width(self.settings, self.inputs, gamma)
@@ -452,7 +454,7 @@ def plan_job(job: Job) -> Plan:
 
 def check_owners_files(job: Job) -> None:
     for name, source in job.owners.items():
-        if ":" not in source and not Path(source).exists():
+        if is_path(source) and not os.access(source, os.F_OK):
             raise InvalidArgument(f"owner {name}", source, "there is no such file")
 
 

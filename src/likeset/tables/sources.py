@@ -61,10 +61,9 @@ def open_source(given: Any, *, name: str | None = None) -> "Source":
         return _open_frame(given, name=name or "data frame")
     if not given.strip():
         raise BadTable("table", f"an empty name; {_FORMS}")
-    scheme = _SCHEME.match(given)
-    if scheme is None or Path(given).exists():
+    if is_path(given):
         return _open_path(Path(given), name=name or given)
-    shown, word = name or without_secrets(given), scheme.group(1).lower()
+    shown, word = name or without_secrets(given), _scheme(given)
     if word in _SCHEMES:
         from likeset.tables import databases  # loads DuckDB
 
@@ -72,13 +71,24 @@ def open_source(given: Any, *, name: str | None = None) -> "Source":
     raise BadTable(shown, f"{word!r} is not known{near_miss(word, _SCHEMES, cutoff=0.8) or f'; {_FORMS}'}")
 
 
+def is_path(given: str) -> bool:
+    """Whether a text names a file or a directory, and not a query or an address."""
+    word = _scheme(given)
+    return not word or (word not in _SCHEMES and os.access(given, os.F_OK))  # a query is too long for Path.exists
+
+
+def _scheme(given: str) -> str:
+    found = _SCHEME.match(given)
+    return "" if found is None else found.group(1).lower()
+
+
 def _open_path(path: Path, *, name: str) -> "Source":
-    if path.is_dir():
-        return _open_directory(path, name=name)
     suffix, known = path.suffix.lower(), _TEXT + _PARQUET + _ARROW
-    if not path.exists():
+    if not os.access(path, os.F_OK):
         beside = [each.name for each in path.parent.iterdir()] if os.access(path.parent, os.R_OK) else []
         raise BadTable(name, f"there is no such file{near_miss(path.name, beside, cutoff=0.7) or f'; {_FORMS}'}")
+    if path.is_dir():
+        return _open_directory(path, name=name)
     if suffix not in known:
         raise BadTable(name, f"the kind {suffix!r} of file is not known{near_miss(suffix, known) or f'; {_FORMS}'}")
     if not path.is_file():
