@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from chance import public_coins
+from documented_pages import ROOT
 from likeset.errors import BadTable
 from likeset.tables.columns import Trouble
 from likeset.tables.profile import (
@@ -219,12 +220,44 @@ def test_the_remedy_for_decimal_commas_gives_a_file_that_fits(tmp_path: Path, we
     made = drafted(tmp_path, {"weight": weights, "site": ["north, old", "south"], "empty": [""]})
     assert set(made.unusable) == {"weight", "empty"}
     assert (kinds(made), made.left_out) == ({"site": "category"}, ()), "a measure is nobody's own text"
-    query = re.search(r"sql:SELECT .*true\)", made.unusable["weight"])
+    query = re.search(r"sql:SELECT .*','\)", made.unusable["weight"])
     assert query is not None
     source = query[0].replace("FILE", str(tmp_path / "rows.csv")).replace("COLUMN", "weight")
+    source = source.replace("',')", "',', thousands='.')") if "1.234,5" in weights else source
     again = draft([open_source(source)])
     assert kinds(again)["weight"] == "numeric" if len(weights) > 2 else "category"
     assert fits(again, source)
+
+
+def test_values_that_are_not_all_written_alike_are_left_out_and_a_query_converts_them(tmp_path: Path) -> None:
+    """Prices, and days, differ between the files; in one file, a word stands for a missing distance."""
+    south, north = tmp_path / "south.csv", tmp_path / "north.csv"
+    numbers = [f"{n}.5" for n in range(40)]
+    south.write_text(
+        "price,sold,km,code\n" + "".join(f"{n},2024-01-{1 + i % 28:02},{n},{n}\n" for i, n in enumerate(numbers))
+    )
+    rows = [
+        f"{n};{1 + i % 28:02}.01.2024;{n};V{n}" for i, n in enumerate(number.replace(".", ",") for number in numbers)
+    ]
+    north.write_text("\n".join(["price;sold;km;code", *rows, "1,5;01.02.2024;k.A.;V1"]) + "\n")
+    made = draft([open_source(str(south)), open_source(str(north))], include=["code"])
+    assert set(made.unusable) == {"price", "sold", "km"}
+    assert kinds(made) == {"code": "text"}, "codes with letters are words"
+    assert "south.csv has numbers" in made.unusable["price"]
+    assert "north.csv has decimal commas" in made.unusable["price"]
+    assert "north.csv has days as %d.%m.%Y" in made.unusable["sold"]
+    assert set(draft([open_source(str(north))], include=["code"]).unusable) == {"price", "km"}
+    page = (ROOT / "docs/schema.md").read_text(encoding="utf-8")
+    query = re.search(r"sql:SELECT .*?%Y'\)", page)
+    assert query is not None
+    source = query[0].replace("north.csv", str(north))
+    again = draft([open_source(str(south)), open_source(source)], include=["code", "km"])
+    assert (kinds(again), dict(again.unusable)) == (
+        {"price": "numeric", "sold": "date", "km": "numeric", "code": "text"},
+        {},
+    )
+    assert fits(again, source)
+    assert fits(again, str(south))
 
 
 def test_days_are_recognised_in_the_common_formats_and_only_where_they_fit_no_other() -> None:
@@ -281,6 +314,7 @@ def test_labels_may_be_in_some_files_only_and_other_columns_may_not(tmp_path: Pa
         ([{"x": [1], "y": [2]}, {"z": [1]}], {}, "there is no column that all files have"),
         ([{"x": pa.array([], pa.int8())}], {}, "there are no rows to draft from"),
         ([{"x": [1], "y": [2]}], {"label": "Y"}, "column 'Y': is missing; did you mean y"),
+        ([{"x": [1], "y": [2]}], {"label": "outcome"}, "is missing; add a file that has it, or declare the label"),
         ([{"x": [1], "": [2]}], {"label": ""}, "a column without a name; give it one"),
         ([{"": range(40), "ssn": range(40)}], {}, "no column is left: 'ssn' may identify people; ''"),
     ],

@@ -160,7 +160,7 @@ def test_names_of_files(tmp_path: Path) -> None:
     ("given", "expected"),
     [
         ("", "an empty name; give a .csv"),
-        (f"SELECT {'a, ' * 100}b FROM 't.csv'", "there is no such file; give a .csv"),
+        (f"SELECT {'a, ' * 100} t.b", "there is no such file; give a .csv"),
         ("sqllite:x.db?table=a", "'sqllite' is not known; did you mean sqlite?"),
         ("https://example.org/t.csv", "'https' is not known; give a .csv"),
         ("mysql://eva:hunter2@host/db", "'mysql' is not known; give a .csv"),

@@ -153,8 +153,8 @@ def bounds_from_data(columns: Sequence[str]) -> Notice:
 def columns_hardly_count(columns: Sequence[str]) -> Notice:
     return Notice(
         "columns-hardly-count",
-        f"values in the target use less than 2% of the declared bounds: {', '.join(map(repr, columns))}; declare "
-        "narrower bounds, or leave such columns out",
+        f"values in the target use less than 2% of the declared bounds: {', '.join(map(repr, columns))}; check "
+        "the unit, declare narrower bounds, or leave such columns out",
         details={"columns": tuple(columns)},
     )
 

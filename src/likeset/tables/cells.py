@@ -26,8 +26,8 @@ _trim = pc.utf8_trim_whitespace
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 COMMA_FORM = r"^[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+)?$"
 COMMAS = (
-    "decimal commas are not read; write points, or give \"sql:SELECT * REPLACE (replace(replace(COLUMN, '.', ''), ',', "
-    "'.') AS COLUMN) FROM read_csv('FILE', all_varchar=true)\" in place of the file"
+    "decimal commas are not read; write points, or give \"sql:SELECT * FROM read_csv('FILE', all_varchar=true, "
+    "types={'COLUMN': 'DOUBLE'}, decimal_separator=',')\" in place of the file (and thousands='.' if it has them)"
 )
 _INFINITE = "(?i)^[+-]?inf(inity)?$"
 _NAN = r"^[+-]?[nN][aA][nN](\(.*\))?$"

@@ -43,6 +43,8 @@ _DAY_SHAPES = {
     "%m/%d/%Y": "^[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}$",
 }
 _AMBIGUOUS = ("%d/%m/%Y", "%m/%d/%Y")
+_NUMBER_OR_DAY = re.compile("|".join([cells.NUMBER, cells.COMMA_FORM, *_DAY_SHAPES.values()]))
+_FEW_WORDS, _MOST_WORDS = 5, 30
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_null)
 
 
@@ -95,6 +97,15 @@ class ColumnProfile:
     @property
     def decimal_commas(self) -> bool:
         return self.filled and self._comma_form and not self.numbers
+
+    @property
+    def mixed(self) -> bool:
+        """Whether values are numbers and days that are not all written alike, or stand among a few words."""
+        if self.width is not None or self.numbers or self.day_formats or self.decimal_commas:
+            return False
+        values = {str(value) for counts in self._counts for value, _ in counts.items()}
+        words = sum(not _NUMBER_OR_DAY.search(value) for value in values)
+        return bool(values) and words <= (_FEW_WORDS if len(values) > _MOST_WORDS else 0)
 
     @property
     def distinct(self) -> int:
@@ -250,7 +261,8 @@ class ColumnWarning:
     @property
     def warning(self) -> str:
         if self.reason is Reason.DEAD:
-            return f"column {self.column!r} hardly counts: {self.why}; declare narrower ones, or leave it out"
+            remedy = "check the unit, declare narrower ones, or leave it out"
+            return f"column {self.column!r} hardly counts: {self.why}; {remedy}"
         return f"column {self.column!r} may identify people, and leaves with every record: {self.why}"
 
     def document(self) -> dict[str, str]:
@@ -491,7 +503,7 @@ _ABOUT_IDS = """\
 _AMBIGUOUS_DAYS = (
     f"days that fit {_AMBIGUOUS[0]} and {_AMBIGUOUS[1]}: declare kind: date with the format that they are written in"
 )
-_MOST_CODES, _MOST_NAMED_CODES, _MOST_WORDS, _TEXT_WIDTH = 10, 100, 30, 64
+_MOST_CODES, _MOST_NAMED_CODES, _TEXT_WIDTH = 10, 100, 64
 _TRUTH = {"true", "false", "yes", "no", "t", "f", "y", "n", "0", "1", "0.0", "1.0"}
 _CODE_NAME = re.compile(r"(?:id|code|type)$", re.IGNORECASE)
 
@@ -529,7 +541,8 @@ def draft(
     for name in (label, ids, *include):
         if name is not None and name not in names:
             without = next(source for source in sources if name not in source.schema.names)
-            raise BadTable(without.name, f"is missing{near_miss(name, names)}", column=name)
+            remedy = "; add a file that has it, or declare the label in the draft by hand" if name == label else ""
+            raise BadTable(without.name, f"is missing{near_miss(name, names) or remedy}", column=name)
     if set(names) <= {label, ids}:
         raise BadTable(first.name, "there is no column that all files have")
     tables, most_rows = _read(sources, names, ids)
@@ -539,6 +552,11 @@ def draft(
     unusable |= {name: "no value in any row" for name, seen in profiles.items() if not seen.filled and name != ids}
     unusable |= {name: _AMBIGUOUS_DAYS for name, seen in profiles.items() if seen.filled and seen.ambiguous_days}
     unusable |= {name: cells.COMMAS for name, seen in profiles.items() if seen.decimal_commas and name != ids}
+    unusable |= {
+        name: _mixed({source.name: table[name] for source, table in zip(sources, tables, strict=True) if name in table})
+        for name, seen in profiles.items()
+        if seen.mixed and name != ids
+    }
     unusable |= {name: "a column without a name; give it one in the file" for name in names if not name.strip()}
     if label in unusable:
         raise BadTable(first.name, unusable[label], column=label)
@@ -612,6 +630,19 @@ def _read(
     return tables, most_rows
 
 
+def _mixed(files: Mapping[str, ColumnProfile]) -> str:
+    written = ", ".join(f"{file} has {_form(seen)}" for file, seen in files.items() if seen.filled)
+    return f"values are not all written alike: {written}; docs/schema.md shows a query that converts them"
+
+
+def _form(seen: ColumnProfile) -> str:
+    if seen.numbers:
+        return "numbers"
+    if seen.day_formats:
+        return f"days as {seen.day_formats[0]}"
+    return "decimal commas" if seen.decimal_commas else "mixed values, such as numbers and a word for missing"
+
+
 def _kind(name: str, seen: ColumnProfile) -> tuple[dict[str, Any], str]:
     """The declaration of a column, and why it is so: the first rule that applies."""
     values = seen.values() or []
@@ -624,7 +655,7 @@ def _kind(name: str, seen: ColumnProfile) -> tuple[dict[str, Any], str]:
         return {"kind": "date", **fields, "bounds": _years(seen.low, seen.high)}, f"days{written}"
     # One word in all rows is more often the only code of many, such as N for north.
     if {str(value).lower() for value in values} <= _TRUTH and len(values) > (0 if seen.numbers else 1):
-        return {"kind": "boolean"}, "truth values, such as 0 and 1"
+        return {"kind": "boolean"} | ({"from_data": True} if len(values) == 1 else {}), "truth values, such as 0 and 1"
     if values and not seen.numbers and len(values) <= _MOST_WORDS:
         return {"kind": "category", "values": values}, f"words: {len(values)} different values"
     if not seen.numbers:

@@ -65,10 +65,14 @@ def draft(
         if out is None:
             typer.echo(made.text, nl=False)
             return
-        show_document(document["profile"], ", ".join(map(without_secrets, files)))
+        told = [{**one, "why": "see below"} if one["column"] in made.unusable else one for one in made.profile]
+        show_document(told, ", ".join(map(without_secrets, files)))
         count = f"{len(loaded.columns)} column{'' if len(loaded.columns) == 1 else 's'}"
         show_text(f"{count} written to [bold]{literal(str(out))}[/]")
-        show_notes(f"column {name!r} is left out: {why}" for name, why in made.unusable.items())
+        reasons: dict[str, list[str]] = {}
+        for name, why in made.unusable.items():
+            reasons.setdefault(why, []).append(repr(name))
+        show_notes(f"left out, {', '.join(names)}: {why}" for why, names in reasons.items())
         show_notes(one.warning for one in made.included)
         show_notes(_data_notes(loaded))
         show_next(f"edit {out}, then", "likeset", "schema", "check", "--schema", str(out), *files)
