@@ -14,7 +14,6 @@ from documented_pages import ROOT
 from likeset.errors import BadTable
 from likeset.tables.columns import Trouble
 from likeset.tables.profile import (
-    MARK,
     ColumnProfile,
     Inspection,
     Reason,
@@ -328,7 +327,7 @@ def test_a_draft_from_frames_is_a_schema_with_the_text_to_edit() -> None:
     columns = {"age": [31, 42.5, 78], "sex": ["f", "m", "f"], "patient_id": [1, 2, 3], "picture": [[1, 2]] * 3}
     made = Schema.draft(pa.table(columns), label="sex")
     assert (made.columns, made.label_column, made.from_data) == (("age", "picture"), "sex", ("age", "picture", "sex"))
-    assert made.text.count(f"# {MARK}\n") == 3
+    assert made.text.count("from_data: true\n") == 3
     assert Schema.from_text(made.text) == made == Schema.from_text(Schema(made.declaration).text)
     assert "patient_id" in made.text, "left out, and said so"
 

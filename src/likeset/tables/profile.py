@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from enum import StrEnum
+from textwrap import indent
 from typing import Any, Self
 
 import numpy as np
@@ -31,7 +32,6 @@ from likeset.tables.schema import MISSING_WORDS, Schema
 from likeset.tables.sources import Source
 from likeset.text import near_miss
 
-MARK = "from data: replace by public knowledge"
 _MOST_ROWS = 200_000  # of a table that are profiled to find identifiers
 _MOST_VALUES = 1000
 _LEAST_COUNTED = 20_000
@@ -483,8 +483,8 @@ class Inspection:
 
 _HEAD = """\
 # A draft from the types and values of {names}.
-# A schema is public, and values that come from data reveal something about the data. Replace every value marked "from
-# data" by public knowledge (a clinical range, the code book's values), and remove the mark from_data.
+# A schema is public, and values that come from data reveal something about the data. Where from_data stands, replace
+# bounds, values and rows_per_id by public knowledge (a clinical range, the code book's values), and remove from_data.
 """
 _LEFT_OUT = "# Left out, because they may identify people (likeset schema draft --include COLUMN declares one):\n"
 _UNUSABLE = "# Left out, because they cannot be used:\n"
@@ -589,9 +589,9 @@ def draft(
                     fields = {"kind": "category", "values": seen.values(), "from_data": True}
                 else:
                     fields = {"kind": "number" if fields["kind"] == "numeric" else "text"}
-                becomes, foot = f"label: {fields['kind']}", _marked({"label": {"column": label, **fields}})
+                becomes, foot = f"label: {fields['kind']}", documents.to_yaml({"label": {"column": label, **fields}})
             else:
-                lines.append(_marked({name: fields}, indent="  "))
+                lines.append(indent(documents.to_yaml({name: fields}), "  "))
         profile_lines.append({"column": name, "becomes": becomes, "missing": seen.missing, "why": why})
     shown = " ".join(", ".join(source.name for source in sources).split())
     return SchemaDraft(
@@ -604,7 +604,9 @@ def draft(
                 *lines,
                 foot,
                 _FOOT_ID if ids is None else _ABOUT_IDS,
-                "" if ids is None else _marked({"id": {"column": ids, "rows_per_id": most_rows, "from_data": True}}),
+                ""
+                if ids is None
+                else documents.to_yaml({"id": {"column": ids, "rows_per_id": most_rows, "from_data": True}}),
             ]
         ),
         tuple(profile_lines),
@@ -689,13 +691,3 @@ def rounded_outward(low: float, high: float) -> list[float]:
 def _years(low: float, high: float) -> list[str]:
     first, last = (date.fromordinal(int(day) + date(1970, 1, 1).toordinal()).year for day in (low, high))
     return [f"{first:04d}-01-01", f"{last + 1:04d}-01-01"]
-
-
-def _marked(content: Mapping[str, Any], *, indent: str = "") -> str:
-    """As YAML, with a comment before every line that came from data."""
-    lines = []
-    for line in documents.to_yaml(content).splitlines():
-        if line.strip().startswith(("bounds:", "values:", "rows_per_id:")):
-            lines.append(f"{indent}  # {MARK}\n")
-        lines.append(f"{indent}{line}\n")
-    return "".join(lines)
