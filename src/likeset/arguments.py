@@ -183,6 +183,6 @@ def checked_name(argument: str, value: str) -> str:
     if not isinstance(value, str) or _NAME.fullmatch(value) is None:
         shown = f"text of {len(value)} characters" if isinstance(value, str) else type(value).__name__
         raise InvalidArgument(
-            argument, shown, "must be 1 to 128 letters, digits or ._:/@- and start with a letter or digit"
+            argument, shown, "must be 1 to 128 letters (a to z), digits or ._:/@- and start with a letter or digit"
         )
     return value

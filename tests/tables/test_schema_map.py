@@ -346,7 +346,7 @@ def test_labels() -> None:
     assert labels("kind: number", ["1.5", "2"]).tolist() == [1.5, 2.0]
     assert labels("kind: text", ["1.0", "b c"]).tolist() == ["1.0", "b c"]
     for label, values, words in (
-        ("kind: category, values: [0, 1]", [0, 2], "is none of the declared values"),
+        ("kind: category, values: [0, 1]", [0, 2], "is none of the declared values of the label: 0, 1"),
         ("kind: number", ["1", "x"], "is not a finite number"),
         ("kind: number", ["1", ""], "has no label"),
         ("kind: text", ["1", None], "has no label"),

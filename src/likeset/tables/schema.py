@@ -332,9 +332,9 @@ class Schema:
         column = self.column_of(block, label.column, table=table)
         if label.values is not None and self._label_values is not None:
             places, troubles = self._label_values.find(column)
-            return label_values(label.values)[places], [
-                (each, _UNUSABLE[each], mask) for each, mask in troubles.items()
-            ]
+            known = label_values(label.values)
+            few = ", ".join(map(str, known[:_FEW].tolist())) + (", ..." if len(known) > _FEW else "")
+            return known[places], [(each, _UNUSABLE[each].format(values=few), mask) for each, mask in troubles.items()]
         return _read_labels(column, label.kind, self._missing)
 
     def column_of(self, block: Any, name: str, *, table: str) -> Any:
@@ -391,9 +391,10 @@ _MISSING = (
     "has no label; leave such rows out, such as by "
     "\"sql:SELECT * FROM read_csv('FILE', all_varchar=true) WHERE LABEL IS NOT NULL\" in place of the file"
 )
+_FEW = 10  # values of a label that a message lists
 _UNUSABLE = {
     Trouble.MISSING: _MISSING,
-    Trouble.UNKNOWN: "is none of the declared values of the label",
+    Trouble.UNKNOWN: "is none of the declared values of the label: {values}",
     Trouble.WRONG: "is of another type than the declared values of the label; convert the column or the values",
 }
 _TOO_LONG = f"is a label of more than {MOST_LETTERS} letters; shorten it"

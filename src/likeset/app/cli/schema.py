@@ -206,7 +206,8 @@ def _show_inspection(name: str, inspection: "profile.Inspection") -> None:
         show_text(f"[red]{literal(', '.join(columns))}[/] {literal(complaint)}")
     ids = inspection.id_summary()
     if ids is not None:
-        line = f"{ids.ids:,} ids, at most {ids.most_rows:,} rows each; {ids.over:,} with more than declared"
+        line = f"{ids.ids:,} ids, at most {ids.most_rows:,} rows each"
+        line += f"; {ids.over:,} with more than declared" if ids.over else ""
         show_text(f"{line}; {ids.missing:,} rows without an id" if ids.missing else line)
         if (taking := inspection.taking_part()) is not None:
             keep = inspection.schema.keep
