@@ -318,23 +318,15 @@ def guarantee_meanings(guarantees: Iterable[Mapping[str, Any]], *, owners: Seque
 
 
 def guess_sentences(guarantee: Mapping[str, Any], *, who: str, whose: str) -> str:
-    """What a proven bound means for a guess about one unit, and the parts of its epsilon."""
-    epsilon = guarantee["epsilon"]
+    """What a proven bound means for a guess about one unit."""
     meaning = bound_in_words(
         guarantee["guess"],
-        epsilon=epsilon,
+        epsilon=guarantee["epsilon"],
         delta=guarantee["delta"],
         relation=guarantee["relation"],
         unit=f"{guarantee['protected_unit']} of {whose}",
     )
-    text = f"By what {who} hear together in this run, {meaning}."
-    if guarantee["parts"]:
-        release, width = (part["epsilon"] for part in guarantee["parts"])
-        text += (
-            f" Epsilon {epsilon:.4g} is for the release ({release:.4g} alone) and the private choice of its "
-            f"kernel width ({width:.4g} alone) together; the two do not simply add up."
-        )
-    return text
+    return f"By what {who} hear together in this run, {meaning}."
 
 
 def guess(guarantee: Mapping[str, Any], unit: str) -> str:
