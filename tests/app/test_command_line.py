@@ -84,7 +84,9 @@ main()
 
 
 def test_the_list_of_commands_says_what_each_says_itself() -> None:
-    """It is shown without importing them."""
+    """It is shown without importing them, those between organisations apart."""
+    listed = CliRunner().invoke(cli.app, ["--help"], env={"COLUMNS": "100"}).stdout
+    assert listed.index(" match ") < listed.index(" Between organisations ") < listed.index(" invite ")
     assert CliRunner().invoke(cli.app, ["--version"]).stdout.strip() == f"likeset {likeset.__version__}"
     for name, command in cli.whole_program().commands.items():
         words = " ".join((command.help or "").partition("\n\n")[0].split())

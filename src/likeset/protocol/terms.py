@@ -231,6 +231,7 @@ class _Rounds:
         "who is asked for rows: ``everyone``, ``threshold``, ``paper`` (interactive only), or ``auto``: ``everyone``, "
         "but ``threshold`` in ``sealed`` with more than ``offer_factor`` owners for each row",
         default="auto",
+        setting=_FINE,
     )
     # Noise is of 1/epsilon ranks, and there are at most a thousand: a millionth asks everybody, which is free where it
     # is called so, and at a thousand there is no noise left.
@@ -275,9 +276,7 @@ class _Rounds:
         default=None,
         setting=_FINE,
     )
-    accept_unproven: tuple[str, ...] = _field(
-        "names of accepted parts without a proof", default=(), setting={"is_of_interactive": True}
-    )
+    accept_unproven: tuple[str, ...] = _field("names of accepted parts without a proof", default=(), setting=_OF_PAPER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,6 +331,7 @@ class RunSettings(_Rounds):
         "no owner receives",
         arguments.positive,
         default="median",
+        setting=_FINE,
     )
     gamma_scale: float = _field(
         "gamma times the median squared distance, for ``median``", arguments.positive, default=1.0, setting=_FINE
@@ -341,6 +341,7 @@ class RunSettings(_Rounds):
         "the budget",
         arguments.positive,
         default=None,
+        setting=_FINE,
     )
     dimension: int | Literal["auto"] = _count(
         "length of the released vector, or ``auto``", _MOST_DIMENSION, default="auto", setting=_FINE
@@ -381,12 +382,13 @@ class RunSettings(_Rounds):
         setting=_FINE,
     )
     relation: Literal["replace-one", "add-or-remove"] = _field(
-        "the neighbouring relation: ``replace-one`` or ``add-or-remove``", default="replace-one"
+        "the neighbouring relation: ``replace-one`` or ``add-or-remove``", default="replace-one", setting=_FINE
     )
     declared_size: int | None = _field(
         "under add-or-remove, which protects the number of the target's rows, a public number in its place",
         arguments.count,
         default=None,
+        setting=_FINE,
     )
     # Sums of money are numbers.
     price_per_row: float = _amount(
@@ -398,7 +400,7 @@ class RunSettings(_Rounds):
         default="",
         setting=_FINE,
     )
-    quorum: int = _field("how many owners must take part", default=1)  # its range depends on the owners
+    quorum: int = _field("how many owners must take part", default=1, setting=_FINE)  # its range depends on the owners
     noise: Literal["secret", "simulated"] = _field(
         "kind of noise: ``secret``, or ``simulated`` (repeatable with a seed, and NOT private)", default="secret"
     )

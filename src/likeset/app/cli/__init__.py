@@ -62,12 +62,22 @@ COMMANDS = {
 }
 
 
+_ONE_MACHINE = "On one machine"
+_PANELS = {"match": _ONE_MACHINE, "schema": _ONE_MACHINE, "ledger": _ONE_MACHINE, "privacy": "Privacy"}  # by module
+
+
+def _panel(command: str) -> str:
+    return _PANELS.get(COMMANDS[command][0].partition(":")[0], "Between organisations")
+
+
 class _LazyGroup(TyperGroup):
     """Imports a command's module when the command is used."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = {name: TyperCommand(name, help=words) for name, (_, words) in COMMANDS.items()}
+        self.commands = {
+            name: TyperCommand(name, help=words, rich_help_panel=_panel(name)) for name, (_, words) in COMMANDS.items()
+        }
         self._to_import = set(COMMANDS)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -90,6 +100,7 @@ class _LazyGroup(TyperGroup):
             alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
             alone.command(name)(command)
             self.commands[name] = typer.main.get_command(alone)
+        cast(TyperCommand, self.commands[name]).rich_help_panel = _panel(name)
         _complete(self.commands[name])
         self._to_import.discard(name)
 
