@@ -69,7 +69,7 @@ def test_the_advice_is_good(world: World) -> None:
     """Whoever takes the epsilon that is suggested gets twice as much signal as noise, and not far more."""
     plan = plan_job(world.job())
     words = plan.advice.text
-    assert words.startswith("Your target has 60 rows: at epsilon = 8 the noise is ")
+    assert words.startswith("Your target has 60 rows: epsilon = 8 keeps ")
     suggested = float(words.split("epsilon >= ")[1].split(" ")[0])
     better = plan_job(world.job(epsilon=suggested))
     assert better.advice.noise is not None

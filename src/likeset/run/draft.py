@@ -52,6 +52,11 @@ class ReleaseOutlook:
         return self.signal / self.noise
 
     @property
+    def gain(self) -> float:
+        """The part that remains of the gain of a release without noise over uniform offers."""
+        return 1.0 / (1.0 + self.ratio**-2)
+
+    @property
     def pays(self) -> bool:
         """Whether offers tilted toward the release can be expected to beat uniform ones: half of the gain is left."""
         return self.ratio >= 1.0

@@ -51,7 +51,7 @@ ONE_RUN = (
 _DIGITS_SINGLE, _DIGITS_DOUBLE = 24, 50  # binary ones; owners thin in single precision, a curator goes to double
 _ALLOW_FEWER = "set allow_fewer to take what there is"
 _ROUNDING = 1e-6  # of a budget that is spent in parts
-_GOOD = 2.0  # signal to noise
+_GOOD = 0.8  # of the gain over uniform offers
 _LARGEST_SUGGESTED = 16.0
 _MOST_SUGGESTED_ROWS = 1_000_000
 
@@ -590,16 +590,16 @@ def _advice(plan: Plan) -> Advice:
 
     asked, epsilon, rows = plan.settings.epsilon, terms.target_budget.epsilon, terms.target_size
     now = outlook(epsilon, rows)
-    have = f"Your target has {rows:,} rows: at epsilon = {asked:g} "
-    if now.ratio >= _GOOD:
-        return Advice(now.noise, now.signal, have + f"the signal is {now.ratio:.1f} times the noise: good.", pays=True)
+    have = f"Your target has {rows:,} rows: epsilon = {asked:g} keeps {now.gain:.0%} of the gain over uniform offers"
+    if now.gain >= _GOOD:
+        return Advice(now.noise, now.signal, f"{have}: good.", pays=True)
     share = epsilon / asked  # of the budget that goes into the release
-    better_epsilon = _least(lambda value: outlook(share * value, rows).ratio >= _GOOD, asked, _LARGEST_SUGGESTED)
-    better_rows = _least(lambda value: outlook(epsilon, round(value)).ratio >= _GOOD, rows, _MOST_SUGGESTED_ROWS)
+    better_epsilon = _least(lambda value: outlook(share * value, rows).gain >= _GOOD, asked, _LARGEST_SUGGESTED)
+    better_rows = _least(lambda value: outlook(epsilon, round(value)).gain >= _GOOD, rows, _MOST_SUGGESTED_ROWS)
     ways = [f"epsilon >= {math.ceil(better_epsilon * 10.0 - 1e-9) / 10.0:g}"] if better_epsilon else []
     ways += [f">= {math.ceil(better_rows / 10) * 10:,} rows"] if better_rows else []
     otherwise = "offers: uniform" if terms.protocol == "sealed" else "protocol: sealed"
-    text = have + f"the noise is {100.0 / now.ratio:.0f}% of the signal; use {' or '.join(ways) or otherwise}."
+    text = f"{have}; for {_GOOD:.0%} use {' or '.join(ways) or otherwise}."
     return Advice(now.noise, now.signal, text, pays=now.pays)
 
 
