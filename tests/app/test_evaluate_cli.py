@@ -80,4 +80,5 @@ def test_a_schema_that_is_gone_must_be_given(world: World, capsys: pytest.Captur
     assert "--schema" in error
     assert "is not where the job had it" in error
     assert evaluated(world, capsys, schema=aside)[0] == 0
+    assert "in place of the earlier one" in " ".join(evaluated(world, capsys, schema=aside)[1].split())
     aside.rename(schema)

@@ -27,6 +27,14 @@ def test_a_result(labels: Any, snapshot: SnapshotAssertion) -> None:
     assert captured.get() == snapshot
 
 
+@pytest.mark.parametrize(("seen", "few"), [(110, True), (300, False)])
+def test_offers_that_leave_no_choice_are_called_so(seen: int, few: bool) -> None:
+    owners = {"owners": [], "guarantees": [], "rows_seen": seen, "rows_selected": 100}
+    with stdout.capture() as captured:
+        show_result(sample_result() | {"labels": {"weight": 0.0, "skill": 0.0}} | owners | _REST)
+    assert ("hardly a choice; ask more owners" in captured.get()) is few
+
+
 def test_a_document_without_a_view(snapshot: SnapshotAssertion) -> None:
     document = {
         "run": "sepsis",

@@ -43,6 +43,7 @@ with lazy_imports():
 
 JobFile = Annotated[Path | None, typer.Argument(metavar="JOB.yaml", help="A job file; options override its fields.")]
 _FINE = "Fine settings"
+_CHOICE, _TOO_FEW = 1.5, ": hardly a choice; ask more owners, or for fewer rows"
 
 
 def _text(words: str, *, default: str = "", panel: str | None = None) -> Any:
@@ -62,7 +63,7 @@ _FILES: dict[str, Any] = {
     "owner": Annotated[list[str] | None, _OWNERS],
 }
 _PLACES: dict[str, Any] = {
-    "preset": _text("Settings by one name: paper, as published; options override them."),
+    "preset": _text("Settings by one name: paper, as published; options override them.", panel=_FINE),
     "public_rows": _text("Public rows; they set the release's scale at no privacy cost."),
     "ledger": _text("A ledger for the budgets of several jobs.", default="in the output directory"),
     "run": _text("Name of the run in the ledger; generated if not given."),
@@ -182,9 +183,8 @@ def show_result(result: Mapping[str, Any]) -> None:
     if labels := labels_in_words(result["labels"]):
         show_text(f"Labels are {labels}.")
     rows_seen = result["rows_seen"]
-    seen = (
-        f"The curator saw {rows_seen:,} rows, {rows_seen / max(1, result['rows_selected']):.1f} for each row selected."
-    )
+    each = rows_seen / max(1, result["rows_selected"])
+    seen = f"The curator saw {rows_seen:,} rows, {each:.1f} for each row selected{_TOO_FEW if each < _CHOICE else ''}."
     if result["terms"]["summary"]["split"]:
         seen = f"The curator computed on secret shares of {rows_seen:,} rows and read none of them."
     _show_table("Contributions", contributions(result["owners"]), seen)
@@ -347,7 +347,8 @@ def evaluate(
 
     A linear model, a forest and gradient boosting, with intervals. With all owners' files, also on as many rows
     drawn at random, and on all rows, with the differences. Where the schema declares an id, the test needs its column:
-    intervals then resample persons. Writes evaluation.json, and a section into report.html.
+    intervals then resample persons. Writes evaluation.json, and a section into report.html; an earlier
+    evaluation is replaced.
 
     Example: `likeset evaluate matched --test test.csv`
     """
@@ -356,13 +357,16 @@ def evaluate(
         raise InvalidArgument("DIR", folder, "cannot be written to: the evaluation is stored there")
     with Waiting() as waiting:
         found = evaluation.evaluate_job(folder, test, schema_file=schema, owners=files, progress=waiting.step)
+    earlier = evaluation.read_evaluation(folder) is not None
     document = evaluation.write_evaluation(folder, found)
     documents.write_text(folder / runs.REPORT, render(*runs.read_result(folder), document))
 
     def view() -> None:
         _show(document)
         page = literal(str(folder / runs.REPORT))
-        show_text(f"\nThe report in [bold]{page}[/] has a section on it.")
+        show_text(
+            f"\nThe report in [bold]{page}[/] has a section on it{', in place of the earlier one' if earlier else ''}."
+        )
 
     emit(document, view=view)
 
