@@ -347,8 +347,8 @@ class Plan:
         open_accounts(ledger, {about_target: self._target_limit})
         kept = draws.secrets
         if content is not None:
-            told = size_event(self.terms.relation)
-            kept = kept.load_or_store(ledger, about_target, run=self.terms.run, content=content, told=told)
+            event = size_event(self.terms.relation)
+            kept = kept.load_or_store(ledger, about_target, run=self.terms.run, content=content, event=event)
         gamma = self._release_gamma(ledger, draws.noises[0])
         if self.terms.split is not None:
             between["split_gamma"] = split_width(self.settings, self.inputs, gamma)
