@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -92,6 +93,16 @@ def test_every_screen_shows_one_price_and_one_share(world: World) -> None:
     assert f"at most {percent}% of the time" in page
     assert "epsilon = 8" in page
     assert result["shares"] == {one["name"]: one["share"] for one in result["owners"]}
+
+
+def test_a_consumer_with_its_own_curator_reads_all_offers(world: World) -> None:
+    world.held(world.job)
+    shutil.copytree(world.folder / "curator", world.home / "curator")
+    page = world.market.consumer.folder("run-1").result / "report.html"
+    for text in (world.call("run", "plan", world.job, "--home", world.home), world.shown("report", "run-1")):
+        assert len(re.findall(r"(?:curator about each owner|it owns the curator\)) +│ 12 rows in the clear", text)) == 2
+    assert "the consumer (it owns the curator)" in page.read_text()
+    assert re.search(r"the consumer about each owner +│ 6 rows in the clear", world.shown("plan", world.job))
 
 
 def test_of_an_owner_that_withdrew_every_screen_says_that_it_sent_nothing_and_is_owed_nothing(world: World) -> None:

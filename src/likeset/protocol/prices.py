@@ -43,6 +43,7 @@ class PlannedView:
     rows: int  # protected rows that reach the observer, at most
     readable: int  # how many of them it, or whoever buys them, may read
     shared: bool = False  # whether it has shares in their place, which alone tell nothing
+    owns_curator: bool = False  # whether it reads all that the curator reads
     width_choice: Event | None = None  # the part of ``event`` that chose the width of the release's kernel
 
     @property
@@ -183,12 +184,13 @@ def _first_iterations(terms: PlannedTerms) -> int:
 
 
 def planned_views(
-    terms: PlannedTerms, *, width_choice: Event | None, simulated: bool = False
+    terms: PlannedTerms, *, width_choice: Event | None, simulated: bool = False, own_curator: bool = False
 ) -> tuple[PlannedView, ...]:
     """Every view of the run: what it hears and what that costs.
 
     ``width_choice`` is the private choice of the release's kernel, None where a public width was used. The terms do not
-    say which: ``Plan.width_plan`` and the consumer's ledger do.
+    say which: ``Plan.width_plan`` and the consumer's ledger do. Nor do they say whether the curator is the consumer's
+    own, which then reads all offers.
     """
     target = target_plan(terms)
     about_target: Event = target.event if target else size_event(terms.relation)
@@ -199,13 +201,17 @@ def planned_views(
     of_target = _priced(terms, _offered(terms), terms.target_budget, simulated=simulated)
     return (
         PlannedView(View.owners(terms.consumer), *release, 0, 0, width_choice=width_choice),
-        *views_of_owners(terms, simulated=simulated),
+        *views_of_owners(terms, simulated=simulated, own_curator=own_curator),
         PlannedView(View.curator(terms.consumer), *of_target, terms.target_size, terms.target_size, shared=shared),
     )
 
 
 def views_of_owners(
-    terms: PlannedTerms, *, owners: Iterable[str] | None = None, simulated: bool = False
+    terms: PlannedTerms,
+    *,
+    owners: Iterable[str] | None = None,
+    simulated: bool = False,
+    own_curator: bool = False,
 ) -> tuple[PlannedView, ...]:
     """Those of the views that see rows of owners, three for each: what the target's release costs is not asked here."""
     shared = terms.split is not None
@@ -218,12 +224,13 @@ def views_of_owners(
         for event in (heard, _offered(terms), Unbounded(_CLEAR_ROWS))
     )
     offered, read = terms.rows_per_owner, terms.rows_readable
-    bought = read if shared else terms.size
+    owns_curator = own_curator and not shared
+    bought = read if shared or owns_curator else terms.size
     views = list[PlannedView]()
     for owner in terms.owners if owners is None else owners:
         views.append(PlannedView(View.owners(owner), *to_others, 0, 0))
         views.append(PlannedView(View.curator(owner), *to_curator, offered, read, shared=shared))
-        views.append(PlannedView(View.consumer(owner), *to_consumer, bought, bought))
+        views.append(PlannedView(View.consumer(owner), *to_consumer, bought, bought, owns_curator=owns_curator))
     return tuple(views)
 
 

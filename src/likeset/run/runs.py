@@ -56,6 +56,7 @@ from likeset.transports.local import (
     run_local,
     run_split,
 )
+from likeset.trust.cards import CARD_FILE, read_card
 from likeset.trust.shares import COMPUTE_ROLES
 
 RESULT, PICTURES, SUMMARY, REPORT = "result.json", "pictures.json", "summary.parquet", "report.html"
@@ -342,6 +343,12 @@ def notes_on_terms(terms: PlannedTerms) -> list[Notice]:
     return notes if size <= LARGEST_LETTER else [*notes, notices.large_offer(size, LARGEST_LETTER)]
 
 
+def with_own_curator(plan: Plan, home: Home, job: Job) -> Plan:
+    """The plan of a run whose curator may be the consumer's own: then the consumer reads all offers."""
+    own = home.own_curator
+    return replace(plan, own_curator=own is not None and job.curator_card in (None, read_card(own / CARD_FILE).name))
+
+
 def plan_between(job: Job, *, secrets: RunSecrets | None = None) -> Plan:
     check_carried(job)
     asked = settled_curator(job)
@@ -421,6 +428,7 @@ def collect(consumer: ConsumerRole, run: Run) -> Result:
     job = settled_curator(job_of(folder)).model_copy(update=here)
     # Of a run that was purged the secrets are gone: then another draw of the target's rows is compared with.
     plan = open_plan(job, secrets=draws_of_run(job, ledger, run=run.name).secrets)
+    plan = with_own_curator(plan, consumer.home, job)
     budget = counted_budget(job, consumer.home.database)
     unanswered = consumer.progress(run).unanswered
     absent = {terms.owners[place] for place in summary.absent}

@@ -298,7 +298,7 @@ def guarantee_lines(
     for (observer, of_owner, most, delta, relation, basis), members in groups.items():
         lines.append(
             GuaranteeLine(
-                observer=_observer_in_words(observer, own=own, of_owner=of_owner),
+                observer=_observer_in_words(members[0], own=own, of_owner=of_owner),
                 protected=_protected_in_words([member["protects"] for member in members], owners, own=own),
                 bound=most,
                 delta=delta,
@@ -348,10 +348,10 @@ def learned(guarantees: Sequence[Mapping[str, Any]]) -> str:
     return f"at most {bound(worst)}{delta}{claimed}"
 
 
-def _observer_in_words(observer: str, *, own: str, of_owner: bool) -> str:
-    if own and observer == "owners":
+def _observer_in_words(guarantee: Mapping[str, Any], *, own: str, of_owner: bool) -> str:
+    if own and guarantee["observer"] == "owners":
         return "the other owners together" if of_owner else "you and all owners together"
-    return _OBSERVERS[observer]
+    return _OBSERVERS[guarantee["observer"]] + (" (it owns the curator)" if guarantee.get("owns_curator") else "")
 
 
 def _protected_in_words(protects: Sequence[str], owners: Sequence[str], *, own: str) -> str:
@@ -369,7 +369,7 @@ def _meaning(observer: str, guarantee: Mapping[str, Any], *, of_owner: bool, uni
             "Computes on secret shares and reads no row, as long as no two compute parties work together and all "
             "follow the protocol."
         )
-    if observer == "curator":
+    if observer == "curator" or guarantee.get("owns_curator"):
         return "Reads the rows that were offered." if of_owner else "Reads the target."
     if observer == "consumer":
         return "Receives the rows that were selected."

@@ -66,11 +66,13 @@ def plan(job: JobPath, *, home: HomePath = HERE) -> None:
     Example: `likeset run plan job.yaml --home clinic`
     """
     wanted = jobs.Job.load(job)
+    plans.check_owners_files(wanted)
     if home != HERE or (HERE / homes.SETTINGS_FILE).is_file():
         with opened_consumer(home) as consumer:
             wanted = wanted.model_copy(update={"ledger": str(consumer.home.database_file)})
-    plans.check_owners_files(wanted)
-    planned = runs.plan_between(wanted)
+            planned = runs.with_own_curator(runs.plan_between(wanted), consumer.home, wanted)
+    else:
+        planned = runs.plan_between(wanted)
     notes = [*runs.check_carried(wanted), *runs.notes_on_terms(planned.terms)]
     document = {**planned.document(), "between_organisations": notices.notice_documents(notes)}
     texts = [notice.text for notice in (*planned.warnings, *notes)]
