@@ -147,6 +147,19 @@ class TestDeciding:
         charged = any(entry.kind == "reserve" for entry in network.consumer.home.database.entries())
         assert charged == (quorum == 1)
 
+    def test_a_withdrawal_before_the_run_begins_is_told_and_not_waited_for(self, network: Network) -> None:
+        agreed = terms(quorum=2)
+        run = network.ask(agreed)
+        network.settle()
+        network.approve(agreed, "b")
+        network.settle()
+        network.owner("b").withdraw("run-1", by="Ada")
+        network.settle()
+        assert network.consumer.progress(run).stands("b") == "does not take part"
+        network.approve(agreed, "a")
+        network.settle()
+        assert network.consumer.progress(run).ended == "quorum missed"
+
     def test_the_curator_says_what_it_lacks_and_can_make_it_good(self, network: Network) -> None:
         schemas = network.place / CURATOR / "schemas"
         shutil.move(schemas, network.place / "aside")

@@ -277,7 +277,8 @@ class Consumer(ComputeHandler):
             if row.post == "acceptance":
                 answers[row.peer] = PartyState.TAKES_PART, ""
             elif row.post == "participation":
-                if not has_accepted or (data == b"abstains" and begun and run.is_split):
+                # What follows from it in a run that has begun is the curator's to say, unless the curator is split.
+                if not has_accepted or (data == b"abstains" and (run.is_split or not begun)):
                     answers[row.peer] = _PARTICIPATION[data], ""
             elif (ending := read_ending(data)) is not None and ending[0] is Ending.NOT_CURATED and not has_accepted:
                 answers[row.peer] = PartyState.ABSTAINS, ending[1]
