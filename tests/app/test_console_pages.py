@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from console_world import ADDRESS, Answer, Browser, signed_in, signed_in_at
-from home_world import CANARY, SCHEMA_OF_ALL, answer, invite, logged, make_owner, pin, secret_of, terms
+from home_world import CANARY, SCHEMA_OF_ALL, answer, invite, logged, make_owner, secret_of, terms
 from typed import document
 
 from likeset.app.console import owner
@@ -193,7 +193,8 @@ def test_a_run_says_who_may_read_what(node: Owner, ada: Browser) -> None:
     page = ada.get("/run?name=run-1").words
     assert "curator 12 every row that you offer" in page
     assert "consumer 6 those that it buys" in page
-    pin(node.home, "witness", "witness")
+    assert "all cards are pinned" in page
+    node.home.pins.pin(secret_of("witness").card, "witness", introduced_by="new-clinic")
     kernel = Kernel(columns=SCHEMA_OF_ALL.width, dimension=16, gamma=0.4, seed=7, largest=10.0)
     split = terms(**FAR, run="split-1", split=SplitTerms("ab" * 32, 6, gamma=0.3), kernel=kernel)
     invite(node, split)
@@ -202,7 +203,11 @@ def test_a_run_says_who_may_read_what(node: Owner, ada: Browser) -> None:
         assert line in page
     assert secret_of("witness").card.fingerprint.replace("-", " ") in page
     assert "if all parties follow the protocol" in page
-    assert "one party reads 6 at most" in ada.get("/").words
+    assert "If no two of curator, consumer and witness work together, nobody may read more than 6" in page
+    assert "a card is not confirmed by a call" in page
+    for shown in (page, ada.get("/cards").words):
+        assert "introduced by new-clinic and not confirmed by a call of its own" in shown
+    assert "a party alone reads 6 at most" in ada.get("/").words
 
 
 def test_budgets_and_what_left_have_the_numbers_of_the_command_line(answered: Owner) -> None:
