@@ -26,12 +26,12 @@ from home_world import (
 
 from likeset.errors import HomeRestored, LikesetError, MailboxTrouble, PostTrouble
 from likeset.homes import review
-from likeset.homes.home import Home
+from likeset.homes.home import Home, make_party
 from likeset.homes.runs import Run
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Budget, Terms
 from likeset.transports import sync
-from likeset.transports.sync import Sync, Synced, serve, sync_once
+from likeset.transports.sync import Sync, Synced, opened_syncs, serve, sync_once
 from likeset.trust.cards import CardSecret
 from likeset.trust.letters import Post, SignedTerms, file_name, pair_of, size_of_post
 
@@ -541,6 +541,14 @@ class TestFiles:
         path.write_bytes(kept)
         network.settle()
         assert network.consumer.run("run-1").state == "closed"
+
+    def test_an_unusable_mailbox_shows_before_a_card_is_pinned(self, tmp_path: Path) -> None:
+        make_party(tmp_path / "b", name="b", roles=["owner"]).close()
+        a_file = tmp_path / "file"
+        a_file.touch()
+        for address in (str(tmp_path), str(a_file), "not a url"):
+            with opened_syncs(tmp_path / "b", [address]) as opened:
+                assert bool(sync_once(opened).troubles) == (address != str(tmp_path))
 
     def test_a_run_goes_on_when_the_mailbox_is_back(self, network: Network) -> None:
         agreed = terms()

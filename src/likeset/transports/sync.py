@@ -8,6 +8,7 @@ import base64
 import contextlib
 import hashlib
 import hmac
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -145,6 +146,8 @@ class Sync:
         """
         self.home.check_running()
         self._done, self._taken, self._time = Synced(), set(), None
+        if not self.home.pins.pinned():
+            self._mailbox_time()  # there is nothing to list, and whoever sets a mailbox up tests it now
         self._guard("the end of terms", self.mail.tick)
         runs = [run for run in self.mail.runs(mailbox=self.store.address) if run.readable is not None]
         for card in self._senders(runs).values():
@@ -267,23 +270,25 @@ class Sync:
             good = False
             if place[1] not in self.mail.files(place[0]):  # a letter that was opened is in the log with its run
                 self.home.refused("", error)
-            self._note_stopped(post, error)
+            self._note_stopped(post)
         except Exception as error:  # a bug must not keep other letters from being heard
             good = False
             self.note(f"a letter of {card.name} cannot be dealt with ({type(error).__name__})")
-            self._note_stopped(post, error)
+            self._note_stopped(post)
         if place[1] not in self.mail.files(place[0]):
             self.mail.note_file(*place)
         self._taken.add(post.terms)
         self._done.taken += 1
         self._done.refused += not good
 
-    def _note_stopped(self, post: Post, error: Exception) -> None:
+    def _review(self, run: Run) -> str:
+        return shlex.join(("likeset", "owner", "review", run.name, "--home", str(self.home.folder)))
+
+    def _note_stopped(self, post: Post) -> None:
         """Tell an owner that a run which it accepted does not continue; no reason leaves this home."""
         for run in self.mail.runs(role="owner"):
             if run.digest == post.terms and run.stopped_because:
-                review = f"likeset owner review {run.name}"
-                self.note(f"run {run.name} did not continue here ({type(error).__name__}): {review}", run.name)
+                self.note(f"run {run.name} did not continue here: {self._review(run)}", run.name)
 
     def _heard(self, card: Card, post: Post, place: tuple[str, str]) -> bool:
         if post.kind == "terms":
@@ -292,7 +297,7 @@ class Sync:
                 return False
             self.mail.consider(run)
             if self.mail.reload(run).state == "waiting":
-                how = f"likeset owner review {run.name}"
+                how = self._review(run)
                 self.note(f"run {run.name} of {run.terms.consumer} waits for a decision: {how}", run.name)
             return True
         if post.kind == "letter":
