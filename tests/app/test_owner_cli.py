@@ -355,6 +355,7 @@ def test_a_home_that_was_restored_says_so_wherever_somebody_would_act(restored: 
     assert words in document("owner", "inbox", code=1, home=restored)["stopped"]
     assert words in run("owner", "inbox", code=1, home=restored).stderr
     assert words in document("owner", "review", RUN.run, home=restored)["stopped"]
+    assert all(words in run("owner", command, home=restored).stdout for command in ("budget", "outbox"))
     other = invitation(tmp_path, terms(run="run-2", **FAR))
     for command in (
         ("inbox", "--add", other),

@@ -296,6 +296,7 @@ def outbox(
     Example: `likeset owner outbox sepsis-2026-07 --rows --home st-mary`
     """
     with opened_owner(home) as opened:
+        notes = list(filter(None, [opened.home.stopped]))
         names = review.runs_that_left(opened) if run is None else [opened.run(run).name]
         letters = {name: review.letters_out(opened, name) for name in names}
         left = [review.left_run(opened, name) for name in names if any(letter.sent for letter in letters[name])]
@@ -306,7 +307,7 @@ def outbox(
     if rows:
         shown = {name: row_documents(table, table.count if in_json() else show) for name, table in tables.items()}
         document["rows"] = [{"run": name, **row} for name, found in shown.items() for row in found]
-    notes = [f"{table.held_back:,} rows of {name} were held back" for name, table in tables.items() if table.held_back]
+    notes += [f"{table.held_back:,} rows of {name} were held back" for name, table in tables.items() if table.held_back]
     for name, table in tables.items():
         if table.table is None:
             notes.append(f"the rows of {name} cannot be shown")
@@ -359,9 +360,9 @@ def budget(*, home: HomePath = HERE) -> None:
     Example: `likeset owner budget --home st-mary`
     """
     with opened_owner(home) as opened:
-        overview = review.budget_overview(opened)
+        overview, stopped = review.budget_overview(opened), opened.home.stopped
     note = "epsilon holds at delta, the sum of the deltas of the limits that were in force"
-    emit(overview, notes=[note if overview["epsilon"]["limit"] else _NO_EPSILON])
+    emit(overview, notes=[*filter(None, [stopped]), note if overview["epsilon"]["limit"] else _NO_EPSILON])
 
 
 @audit_noun.command(name="list")
