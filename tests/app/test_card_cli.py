@@ -1,6 +1,7 @@
 """``likeset card`` as two people use it who compare fingerprints by telephone, and its complaints."""
 
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,14 @@ def test_a_new_card_is_pinned_after_the_old_one_was_revoked(world: World, compla
     assert sorted(states.values()) == ["pinned", "revoked"]
     assert r"keys \x1b[31mstolen[/]" in world.run("list", *at_node).stdout
     assert "was revoked" in complaint("pin", old, "--as", "consumer", *at_node)
+
+
+def test_the_curator_of_a_revoked_consumer_is_revoked_by_the_printed_command(world: World) -> None:
+    world.pin(world.clinic, "consumer", at=world.node)
+    world.node.pins.pin(world.hub.card, "curator", belongs_to="clinic")
+    shown = world.run("revoke", "clinic", "--reason", "keys stolen", "--home", world.node.folder).stdout
+    typed.run(*shlex.split(shown.partition("belongs to it: likeset ")[2]))
+    assert {entry["state"] for entry in world.document("list", "--home", world.node.folder)["cards"]} == {"revoked"}
 
 
 def test_a_person_at_a_terminal_compares(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

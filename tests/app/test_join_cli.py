@@ -1,5 +1,6 @@
 """``likeset invite`` and ``likeset join`` as people type them."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,24 @@ def test_a_witness_sees_what_it_promises_before_it_joins(clinic: str) -> None:
     run("invite", "st-mary", "--home", "clinic")
     asked = [run("join", f"{name}.invite", "--mailbox", clinic, code=1) for name in ("university", "st-mary")]
     assert [len(document["promises"]) for document in asked] == [4, 0]
+
+
+def test_an_introduced_card_is_confirmed_by_the_printed_command(clinic: str) -> None:
+    run("init", "trial", "--name", "trial", "--role", "consumer", "--mailbox", clinic)
+    run("init", "hub", "--name", "hub", "--role", "curator", "--schema", "schema.yaml")
+    with Home(Path("trial")) as home, Home(Path("hub")) as hub:
+        home.pins.pin(hub.card, "curator")
+        read_out = hub.card.fingerprint
+    run("invite", "st-mary", "--schema", "schema.yaml", "--home", "trial")
+    run("join", "st-mary.invite", "--mailbox", clinic, code=1)
+    (words,) = run("invite", "--home", "trial")["invitations"][0]["words"]
+    shown = CliRunner().invoke(app, ["join", "st-mary.invite", "--mailbox", clinic, "--words", words]).output
+    assert shown.count("likeset card pin") == 1
+    command = " ".join(shown.partition("call it, too, then: likeset ")[2].partition("Next:")[0].split())
+    with Home(Path("st-mary")) as home:
+        assert home.pins.pinned("curator")[0].introduced_by == "trial"
+        run(*shlex.split(command), "--fingerprint", read_out)
+        assert not home.pins.pinned("curator")[0].introduced_by
 
 
 def test_without_an_approved_mailbox_nothing_is_contacted_and_the_reply_is_a_file(clinic: str) -> None:

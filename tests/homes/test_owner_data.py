@@ -90,7 +90,7 @@ def test_data_sets_that_cannot_be_used_are_not_registered(registry: Registry, tm
         registry.add("a/../b", str(tmp_path / "rows.csv"), schema=schema)
     assert registry.names() == []
     registry.add("patients", str(tmp_path / "rows.csv"), schema=schema)
-    with pytest.raises(InvalidArgument, match="registered already"):
+    with pytest.raises(InvalidArgument, match=f"likeset owner data remove patients --home {tmp_path}"):
         registry.add("patients", str(tmp_path / "rows.csv"), schema=schema)
     with pytest.raises(InvalidArgument, match="did you mean patients"):
         registry.get("patient")

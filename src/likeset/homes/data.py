@@ -1,6 +1,7 @@
 """An owner's data sets: registered, mapped to a schema, checked for small groups and identifying columns."""
 
 import hashlib
+import shlex
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -235,7 +236,8 @@ class Registry:
         if "/" in checked_name("data set", name):
             raise InvalidArgument("data set", name, "must not contain /")
         if name in self.names():
-            raise InvalidArgument("data set", name, "is registered already; take another name")
+            home = shlex.quote(str(self._folder.parent))
+            raise InvalidArgument("data set", name, f"is registered already; take another name, or first: likeset owner data remove {name} --home {home}")
         lasting = str(Path(source).absolute()) if is_path(source) else source
         data = DataSet(name, lasting, Schema.load(schema))
         with open_source(data.source) as opened:

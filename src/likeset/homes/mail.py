@@ -575,8 +575,9 @@ class Mail:
             self._update(t, run, change, f"{_LEAVING} AND post = ? AND peer = coalesce(?, peer)", post, peer)
 
     def open_runs_with(self, card: Card) -> list[str]:
-        """The names of the runs that are not over and need a card that must be pinned here."""
-        runs = ((run, run.readable) for run in self.runs() if not run.is_over)
+        """The names of the runs that a decision or letter could continue and that need a card pinned here."""
+        going = (run for run in self.runs() if not (run.is_over or run.stopped_because or run.decided == "denied"))
+        runs = ((run, run.readable) for run in going)
         needed = ((run, terms, must_know(terms, run.party).values()) for run, terms in runs if terms is not None)
         named = (run.name for run, terms, names in needed if card.fingerprint in {terms.cards[name] for name in names})
         return list(dict.fromkeys(named))

@@ -292,7 +292,8 @@ class Owner(RoleHandler):
     def run(self, name: str) -> Run:
         runs = self.mail.runs(name=name, role="owner")
         if not runs:
-            raise InvalidArgument("RUN", name, "is not known here; see `likeset owner inbox --all`")
+            reason = "see `likeset owner inbox --all`, and for refused terms `likeset owner audit list`"
+            raise InvalidArgument("RUN", name, f"is not known here; {reason}")
         return runs[0]
 
     def mark(self, run: Run) -> str:

@@ -73,7 +73,7 @@ class Head:
     def parse(cls, text: str) -> Self:
         match = re.fullmatch(r"(\d{1,15}):([0-9a-f]{64})", text.strip().lower())
         if match is None:
-            reason = "must be NUMBER:HASH (64 hex digits), as `likeset ledger verify` prints it"
+            reason = "must be NUMBER:HASH (64 hex digits), as this command prints it"
             raise InvalidArgument("head", repr(text[:80]), reason)
         return cls(int(match[1]), bytes.fromhex(match[2]))
 

@@ -1,5 +1,6 @@
 """``likeset card``: the card of a home, and the cards that it pinned."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
@@ -141,7 +142,9 @@ def revoke(
         ended = letters.Mail(own).open_runs_with(revoked.card)
         own_curators = [pin.card.name for pin in own.pins.pinned("curator") if pin.belongs_to == revoked.card.name]
     notes = ["nothing more leaves in these runs; rows that left before stay there"] if ended else []
-    notes += [f"{name} belongs to it: likeset card revoke {name}" for name in own_curators]
+    for name in own_curators:
+        again = shlex.join(at_home(home, "likeset", "card", "revoke", name, "--reason", reason))
+        notes.append(f"{name} belongs to it: {again}")
     document = {"home": str(home), **_pin_document(revoked), "ended_runs": ended}
     emit(document, notes=notes)
 
@@ -171,5 +174,6 @@ def _document(shown: "cards.Card") -> dict[str, Any]:
 
 
 def _pin_document(pin: "cards.Pin") -> dict[str, Any]:
-    state = {"role": pin.role, "state": pin.state, "at": pin.at, "reason": pin.reason, "belongs_to": pin.belongs_to}
-    return {**_document(pin.card), **state}
+    state = {"role": pin.role, "state": pin.state, "at": pin.at, "belongs_to": pin.belongs_to}
+    why = "introduced_by" if pin.introduced_by else "reason"
+    return {**_document(pin.card), **state, why: pin.reason}

@@ -1,5 +1,6 @@
 """``likeset invite`` and ``likeset join``: two organisations pin each other's cards with one file and one call."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -35,6 +36,7 @@ with lazy_imports():
     from likeset.run import runs
     from likeset.tables import schema as schemas
     from likeset.transports import stores
+    from likeset.trust import cards
     from likeset.trust import letters as post
 
 _SECONDS = 2.0
@@ -289,7 +291,8 @@ def join(
             emit(state, view=lambda: None, notes=notes, next_step=again, ok=False)
             return
         pins = joining.join(home, invitation, words, by=login())
-        notes = _settle(home, invitation, mailbox)
+        notes = [_second_call(home, pin) for pin in pins if pin.introduced_by]
+        notes += _settle(home, invitation, mailbox)
     _emit_pinned({**document, **_pinned(invitation, pins)}, notes=notes, then=_next(invitation, place))
 
 
@@ -328,7 +331,11 @@ def _show_invitation(invitation: "joining.Invitation") -> None:
     facts = [
         ("who asks", f"{asked['inviter']}, if the words agree"),
         ("you would be", f"{asked['name']}, as {asked['role']}"),
-        *((f"the {role}", f"{card.name}") for role, card in invitation.cards.items() if role != "consumer"),
+        *(
+            (f"the {role}", card.name + (": call it, too" if role in invitation.introduced else ""))
+            for role, card in invitation.cards.items()
+            if role != "consumer"
+        ),
         ("mailbox", literal(asked["mailbox"])),
         ("until", f"{invitation.expires:%Y-%m-%d %H:%M} UTC"),
     ]
@@ -342,15 +349,15 @@ def _show_invitation(invitation: "joining.Invitation") -> None:
         rows = [[rule["rule"], rule["before"], Text(harmless(rule["after"]))] for rule in asked["rules"]]
         caption = "You approve each run by hand, and can change every rule later (owner.yaml)."
         show_table("Rules that it proposes", ("rule", "by default", "proposed"), rows, caption=caption)
-    show_notes(_second_calls(invitation))
 
 
-def _second_calls(invitation: "joining.Invitation") -> list[str]:
-    return [
-        f"{invitation.card.name} introduces {card.name} as {role}, and only {card.name} can confirm its card: call it, "
-        f"too, then: likeset card pin {card.name}.card --as {role}"
-        for role, card in invitation.introduced.items()
-    ]
+def _second_call(home: "homes.Home", pin: "cards.Pin") -> str:
+    card = pin.card.name
+    command = ("likeset", "card", "pin", str(home.folder / f"{card}.card"), "--as", pin.role)
+    return (
+        f"{pin.introduced_by} introduces {card} as {pin.role}, and only {card} can confirm its card: call it, too, then: "
+        + shlex.join(at_home(home.folder, *command))
+    )
 
 
 def _approved(address: str) -> str | None:
@@ -402,7 +409,7 @@ def _typed_words(invitation: "joining.Invitation", home: "homes.Home") -> str | 
 
 def _settle(home: "homes.Home", invitation: "joining.Invitation", mailbox: str | None) -> list[str]:
     """Give a home what the invitation brings; what was there already stays."""
-    proposal, notes = invitation.proposal, _second_calls(invitation)
+    proposal, notes = invitation.proposal, list[str]()
     address = mailbox or proposal.mailbox
     if not home.settings.mailboxes:
         home.set_mailboxes([address])
@@ -418,12 +425,10 @@ def _settle(home: "homes.Home", invitation: "joining.Invitation", mailbox: str |
         documents.write_text(path, proposal.columns)
     if proposal.role == "curator" and proposal.columns:
         curators.Curator(letters.Mail(home)).add_schema(path)
-    if proposal.role == "witness":
-        notes += compute.PROMISES
     if proposal.rules is not None:
         if policy.Policy.load(home.policy_file) == policy.NO_RULES:
             documents.write_text(home.policy_file, policy.policy_text(proposal.rules))
             owners.Owner(letters.Mail(home)).put_policy_in_force(by=login())
-        else:
+        elif invitation.card.name not in policy.Policy.load(home.policy_file).consumers:
             notes.append(f"{home.policy_file} stays as it is; let it allow {invitation.card.name} if you want")
     return notes
