@@ -221,6 +221,7 @@ class TestDeadlines:
         network.settle()
         assert network.consumer.run("run-1").state == "closed"
         assert len(network.consumer.folder("run-1").summary(agreed).absent) == 1
+        assert network.turn("b").left == 0, "a receipt of a curator of which b never heard"
 
 
 class TestFiles:

@@ -893,6 +893,8 @@ class Mail:
         if self.home.pins.is_given_up(sender):
             raise IllegalMessage(f"run {run.name}: a letter of {name}, whose card was revoked here")
         peer = self.peer(run, name)
+        if peer is None and run.is_over:
+            raise IllegalMessage(f"run {run.name}: a letter of {name} in a run that ended here")
         if peer is None:
             raise TryLater(f"run {run.name}: a letter of {name}, which was not introduced yet")
         return peer
