@@ -295,6 +295,14 @@ def test_the_review_says_that_a_consumer_with_its_own_curator_reads_every_row(ow
         assert {role: rows for role, rows, _ in review.review(other, "run-1").readers}["consumer"] == 6
 
 
+def test_a_refusal_is_logged_once_while_its_cause_lasts(owner: Owner) -> None:
+    run = invite(owner, terms())
+    owner.home.pins.revoke("curator", "a test", by="Ada")
+    for _ in range(3):
+        run = owner.mail.consider(run)
+    assert len(logged(owner.home, "refused")) == 1
+
+
 def test_a_curator_that_is_pinned_and_not_allowed_is_refused(tmp_path: Path) -> None:
     with opened(make_owner(tmp_path, curators=["hub"])) as owner:
         assert invite(owner, terms()).state == "invited"

@@ -472,7 +472,7 @@ class Mail:
         except TRANSIENT:
             raise
         except Exception as error:
-            if run.state != "refused" or run.detail != type(error).__name__:
+            if run.detail != type(error).__name__:
                 self.home.refused(run.name, error)
             state, detail = "refused" if run.decided == "denied" else "invited", type(error).__name__
         if state == "accepted" and run.state == "accepted":
