@@ -112,7 +112,7 @@ class Notifier:
 
     def _note(self, channel: str, error: Exception) -> None:
         if channel not in self._failed:
-            self._tell(f"{channel}: nobody can be notified ({_reason(error)}); trying again")
+            self._tell(f"{channel} failed and notified nobody ({_reason(error)}); trying again")
         self._failed[channel] = time.monotonic() + _REST
 
 

@@ -546,7 +546,7 @@ def review(owner: Owner, name: str) -> Review:
         ("Who else is asked?", f"{_others(terms, owner.name)}."),
         ("What for?", _short(terms.purpose) or "The terms state no purpose."),
         ("Answer by when?", _answer_by(owner, run)),
-        ("Until when?", _short(terms.expires) or "The terms have no end."),
+        ("Until when?", f"{terms.end:%Y-%m-%d %H:%M} UTC." if terms.end else "The terms have no end."),
         (
             "From which data?",
             ", ".join(data.name for data in fitting) or "None of your data sets has the schema of the terms.",

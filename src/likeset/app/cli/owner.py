@@ -156,7 +156,7 @@ def inbox(
                 "what for": run["purpose"],
                 "rows": run["rows"],
                 "came (UTC)": run["came"],
-                "answer by": "closed" if run["closed"] else run["answer_by"],
+                "answer by (UTC)": "closed" if run["closed"] else run["answer_by"],
                 "status": run["status"],
             }
             for run in listed
@@ -234,7 +234,8 @@ def dry_run(
         "too_long": trial.too_long,
         "shown": row_documents(trial.rows, show),
     }
-    emit(document, notes=[f"{trial.words}; this command sent and charged nothing"])
+    shown = f"{len(document['shown']):,} of {trial.rows.count:,} rows are shown"
+    emit(document, notes=[f"{trial.words}: {shown}; this command sent and charged nothing"])
 
 
 @owner.command()
