@@ -187,7 +187,7 @@ def test_check_finds_what_is_wrong_and_quotes_no_value(node: Path, tmp_path: Pat
     result = run("check", "--json", home=node, code=1)
     words = {check["detail"] for check in json.loads(result.stdout)["checks"] if not check["ok"]}
     said = " | ".join(sorted(words))
-    for expected in ("chmod 700", "column 'age'", "line 62", "columns leave: 'dose', 'sex', 'ill'"):
+    for expected in ("chmod 700", "column 'age'", "line 62", "ask the consumer", "columns leave: 'dose', 'sex', 'ill'"):
         assert expected in said
     assert f"{CANARY}-2" not in result.stdout
 

@@ -211,7 +211,9 @@ def check_data(owner: Owner, name: str) -> DataCheck:
         found = [(False, words) for words in _complaints(inspection, source)]
         person = undeclared_id(source, data.schema)
         withheld = len(rare_among(groups, source, kept))
-    if not found:
+    if found:
+        found.append((False, "if these rows are right, ask the consumer: all parties need the same schema"))
+    else:
         found.append((True, f"all {inspection.rows:,} rows are as the schema declares"))
     if kept is not None:
         found.append((True, f"{len(kept):,} rows take part, drawn in secret: {data.schema.keep} of each id at most"))

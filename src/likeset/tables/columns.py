@@ -337,7 +337,7 @@ class DeclaredValues:
         return f"is not {'text' if self._are_words else 'a number'}, as the declared values are"
 
 
-_OUTSIDE = "widen them, or declare outside: clip (all parties need the same schema)"
+_OUTSIDE = "widen them, or declare outside: clip"
 _FEW = 24  # values of a category that are written one after the other
 
 
@@ -622,7 +622,7 @@ class VectorMap(_Wide):
             low, high = self._bounds = declared.bounds or (0.0, 1.0)  # bounds are there, as the declaration checks
             self.unit, what = f"every entry from {low:.6g} to {high:.6g}", "bounds of its entries"
         self.wrong = f"is not a list of {self._width} finite numbers"
-        self.refused = f"is outside the declared {what}; widen it, or declare outside: clip (all parties need the same schema)"
+        self.refused = f"is outside the declared {what}; widen it, or declare outside: clip"
 
     def encode(self, column: Any, out: Out) -> Troubles:
         entries, absent, wrong = cells.lists(column, self._width)
