@@ -237,7 +237,8 @@ class Registry:
             raise InvalidArgument("data set", name, "must not contain /")
         if name in self.names():
             home = shlex.quote(str(self._folder.parent))
-            raise InvalidArgument("data set", name, f"is registered already; take another name, or first: likeset owner data remove {name} --home {home}")
+            reason = f"take another name, or first: likeset owner data remove {name} --home {home}"
+            raise InvalidArgument("data set", name, f"is registered already; {reason}")
         lasting = str(Path(source).absolute()) if is_path(source) else source
         data = DataSet(name, lasting, Schema.load(schema))
         with open_source(data.source) as opened:

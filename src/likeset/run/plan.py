@@ -201,9 +201,7 @@ class Plan:
     def guarantees(self) -> tuple[PlannedView, ...]:
         """For each view what the whole run will cost; whatever else is wrong with the terms shows here."""
         choice = None if self.width_plan is None else self.width_plan.event
-        views = planned_views(
-            self.terms, simulated=self.simulated, width_choice=choice, own_curator=self.own_curator
-        )
+        views = planned_views(self.terms, simulated=self.simulated, width_choice=choice, own_curator=self.own_curator)
         self._check_price("epsilon", self.settings.epsilon, views[0], about="the target")
         of_owner = next(view for view in views if view.view == View.owners(self.terms.owners[0]))  # they cost alike
         self._check_price("owner_epsilon", self.terms.owner_budget.epsilon, of_owner, about="owners' rows")

@@ -355,8 +355,8 @@ def _second_call(home: "homes.Home", pin: "cards.Pin") -> str:
     card = pin.card.name
     command = ("likeset", "card", "pin", str(home.folder / f"{card}.card"), "--as", pin.role)
     return (
-        f"{pin.introduced_by} introduces {card} as {pin.role}, and only {card} can confirm its card: call it, too, then: "
-        + shlex.join(at_home(home.folder, *command))
+        f"{pin.introduced_by} introduces {card} as {pin.role}, and only {card} can confirm its card: call it, too, "
+        "then: " + shlex.join(at_home(home.folder, *command))
     )
 
 

@@ -234,7 +234,7 @@ def dry_run(
         "too_long": trial.too_long,
         "shown": row_documents(trial.rows, show),
     }
-    shown = f"{len(document['shown']):,} of {trial.rows.count:,} rows are shown"
+    shown = f"{min(show, trial.rows.count):,} of {trial.rows.count:,} rows are shown"
     emit(document, notes=[f"{trial.words}: {shown}; this command sent and charged nothing"])
 
 
