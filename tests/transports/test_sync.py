@@ -24,7 +24,7 @@ from home_world import (
     terms,
 )
 
-from likeset.errors import HomeRestored, LikesetError, MailboxTrouble, PostTrouble
+from likeset.errors import HomeRestored, InvalidArgument, LikesetError, MailboxTrouble, PostTrouble
 from likeset.homes import review
 from likeset.homes.home import Home, make_party
 from likeset.homes.runs import Run
@@ -153,6 +153,8 @@ class TestDeciding:
         network.settle()
         network.approve(agreed, "b")
         network.settle()
+        with pytest.raises(InvalidArgument, match="owner withdraw"):
+            network.owner("b").deny("run-1", by="Ada", reason="no contract")
         network.owner("b").withdraw("run-1", by="Ada")
         network.settle()
         assert network.consumer.progress(run).stands("b") == "does not take part"

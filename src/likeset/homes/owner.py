@@ -374,6 +374,8 @@ class Owner(RoleHandler):
         with self.home.deciding() as t:
             run = self.run(name)
             self._check_decidable(run, seen)
+            if run.acceptance:  # it could not be approved again: the consumer hears each word once
+                raise InvalidArgument("RUN", name, "was accepted; end it with `likeset owner withdraw`")
             t.append("denied", name, {"digest": run.digest.hex(), "by": by, "reason": reason})
             changes = {"decided": "denied", "decided_by": by, "decided_at": stamp(self.now()), "reason": reason}
             self.mail.change(t, run, state="refused", detail="denied", **changes)

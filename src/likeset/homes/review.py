@@ -179,7 +179,7 @@ def status_of(owner: Owner, run: Run) -> str:
 def open_decisions(owner: Owner, run: Run) -> tuple[Choice, ...]:
     if run.is_over or (run.decided == "approved" and owner.ended_because(run)):
         return ()
-    if owner.has_begun(run.name) or run.stopped_because:
+    if owner.has_begun(run.name) or run.stopped_because or (run.acceptance and not owner.closed_because(run)):
         return ("withdraw",)
     if owner.closed_because(run):
         return ()
