@@ -194,7 +194,7 @@ class DataCheck:
 
     def document(self) -> dict[str, Any]:
         checks = [{"ok": check.ok, "detail": check.detail} for check in self.checks]
-        return {**asdict(self), "ok": self.ok, "checks": checks}
+        return {**asdict(self), "small_groups": list(map(asdict, self.small_groups)), "ok": self.ok, "checks": checks}
 
 
 def check_data(owner: Owner, name: str) -> DataCheck:
