@@ -27,7 +27,9 @@ import typer.main
 import typer.testing
 from hypothesis import HealthCheck, settings
 from packaging.markers import Marker
+from syrupy.assertion import SnapshotAssertion
 
+import screens as screens_
 from chance import REPEATED_BY, SEED, examples
 from likeset import display as screen
 from likeset import documents
@@ -143,6 +145,26 @@ def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small forests, for tests that look at what is trained and told, and not at how good it is."""
     monkeypatch.setattr("likeset.run.evaluate._TREES", 10)
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty directory in which commands start; its path has the same length everywhere."""
+    base = os.path.realpath(tempfile.gettempdir())
+    with tempfile.TemporaryDirectory(prefix="s" * (screens_.LENGTH - len(base) - 9), dir=base) as made:
+        monkeypatch.chdir(made)
+        yield Path(made)
+        monkeypatch.undo()
+
+
+@pytest.fixture
+def screens(snapshot: SnapshotAssertion, folder: Path, monkeypatch: pytest.MonkeyPatch) -> screens_.Screens:
+    """Snapshots of screens; secret noise is seeded by a number, whatever the seed of the tests is."""
+    coins = SimulatedNoise(1)
+    monkeypatch.setenv("LOGNAME", "ada")
+    for name in _SEEDED:
+        monkeypatch.setattr(SecretNoise, name, staticmethod(getattr(coins, name)))
+    return screens_.Screens(snapshot, folder)
 
 
 @pytest.fixture(autouse=True)

@@ -7,18 +7,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from between_world import Market
 from console_world import ADDRESS, Answer, Browser, signed_in, signed_in_at
-from home_world import CANARY, SCHEMA_OF_ALL, answer, invite, logged, make_owner, secret_of, terms
+from home_world import (
+    CANARY,
+    SCHEMA_OF_ALL,
+    Clock,
+    answer,
+    invite,
+    logged,
+    make_owner,
+    pin,
+    secret_of,
+    terms,
+)
 from typed import document
 
 from likeset.app.console import owner
 from likeset.app.console.home import console_of
 from likeset.app.console.server import LoopState, application
-from likeset.homes.home import make_home
+from likeset.homes.home import make_home, utc_now
 from likeset.homes.owner import Owner, open_owner
 from likeset.protocol.terms import Kernel, SplitTerms
 from likeset.transports.sync import Synced
 from likeset.trust.cards import Role
+from screens import Screens
 
 FAR: dict[str, Any] = {"expires": "2099-01-01"}
 RUN = terms(**FAR)
@@ -268,3 +281,54 @@ def test_each_page_says_whether_the_mailboxes_are_checked_and_which_cannot_be_us
     assert "The mailboxes are not checked." not in browser.get("/").words
     loop.last_check = 0.0
     assert "The mailboxes are not checked." in browser.get("/").words
+
+
+# What the pages say: one snapshot for each.
+
+
+def test_pages_of_an_owner(screens: Screens) -> None:
+    run = terms(**FAR, offers="uniform")
+    home = make_owner(screens.folder, rare=3, smallest_group=4)
+    (home / "key").write_text("ab" * 32)  # which rows are offered depends on it
+    with open_owner(home) as node:
+        site = home_site(node.home, loop := LoopState(mailboxes=1))
+        ada = signed_in_at(application(site, ADDRESS), site)
+        invite(node, run)
+        loop.add(Synced(troubles={"file:///shared": "is away"}))
+        screens.page("inbox", ada.get("/"))
+        loop.add(Synced())
+        first = screens.page("run", ada.get("/run?name=run-1"))
+        for choice in ("approve", "deny"):
+            screens.page(choice, ada.post("/decide", ada.form(choice, reason="no contract yet")))
+        screens.page("dry run", ada.post("/trial", {"run": "run-1", "by": "Ada"}), beside=first)
+        bob = signed_in(node)
+        form = bob.form("deny", by="Bob", reason="never")
+        ada.decide("approve")
+        screens.page("somebody else decided", bob.post("/decide", {**form, "sure": "yes"}), status=409)
+        with open_owner(node.home.folder) as other:
+            answer(other, run)
+        loop.last_check = 0.0
+        screens.page("run that began", ada.get("/run?name=run-1"), beside=first)
+        loop.add(Synced())
+        for page in ("budgets", "log", "rules", "cards"):
+            screens.page(page, ada.get(f"/{page}"))
+        screens.page("rows that left", ada.get("/left?run=run-1"))
+        screens.page("data check", ada.post("/data/check", {"name": "patients"}))
+        screens.page("check", ada.post("/check"))
+        text = (node.home.folder / "owner.yaml").read_text()
+        form = {"by": "Ada", "seen": ada.get("/rules").field("seen"), "text": text.replace("rows: 36", "rows: 50")}
+        screens.page("rules changed", ada.post("/rules", form))
+        screens.page("rules wrong", ada.post("/rules", {**form, "text": "rows: many"}), status=400)
+        screens.page("no such run", ada.get("/run?name=nosuch"), status=400)
+        screens.page("not signed in", Browser(ada.app).get("/"), status=401)
+
+
+@pytest.mark.usefixtures("without_figures")
+def test_pages_of_a_consumer(screens: Screens) -> None:
+    with Market(screens.folder, clock=Clock(utc_now())) as market:
+        run = market.invite(price_per_row=2.5, currency="EUR")
+        site = home_site(market.consumer.home, LoopState(mailboxes=1))
+        ada = signed_in_at(application(site, ADDRESS), site)
+        screens.page("runs", ada.get("/"))
+        market.hold(run)
+        screens.page("run", ada.get("/runs/run?name=run-1"))

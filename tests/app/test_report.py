@@ -11,6 +11,7 @@ from likeset.app.report import render, render_for_owner
 from likeset.app.report.figures import Image, draw_marginal
 from likeset.app.report.view import Cell, Table, owner_view, report_view
 from likeset.errors import InvalidArgument
+from screens import Screens, visible
 
 HOSTILE = '<script>alert("x")</script>$\\frac{&\'--> id="figure_1" \x1b[31m\u202e'
 
@@ -31,6 +32,23 @@ def drawn(marginal: dict[str, Any]) -> str:
 
 def view(changed: dict[str, Any] | None = None, pictures: dict[str, Any] | None = None) -> dict[str, Any]:
     return report_view(sample_result() | (changed or {}), pictures or {}, None)
+
+
+@pytest.mark.usefixtures("without_figures")
+def test_the_text_of_the_pages(screens: Screens) -> None:
+    result = sample_result() | {"warnings": [warning("mind the gap")], "labels": {"weight": 0.3, "skill": 0.42}}
+    counted = {"column": "ill", "values": ["yes", "no"], "rows": [60, 30], "others": {"count": 2, "rows": 10}}
+    whole = visible(render(result, sample_pictures() | {"labels": counted}))
+    screens.check("report", whole)
+    screens.check("page of an owner", visible(render_for_owner(result, OWNERS[0])), beside=whole)
+    result |= {"noise": "simulated", "private": False, "seed": 2019, "distance": None, "rows_selected": 87}
+    result["comparison"] |= {"measure": "in-sample"}
+    result["guarantees"][0] |= {"epsilon": None, "basis": "none"}
+    unknown = {"rows": None, "disclosed": None, "disclosed_at_most": 200, "payment": None, "payment_at_most": 87.5}
+    result["owners"] = [owner | unknown for owner in result["owners"]]
+    result["schema"]["id"] = {"column": "patient", "rows_per_id": 10, "keep": 3}
+    result["terms"]["summary"]["rows_per_unit"] = 3
+    screens.check("report without bounds", visible(render(result, {})), beside=whole)
 
 
 @pytest.mark.usefixtures("without_figures")

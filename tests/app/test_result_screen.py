@@ -3,13 +3,14 @@
 from typing import Any
 
 import pytest
-from report_sample import sample_result
+from report_sample import sample_result, warning
 from syrupy.assertion import SnapshotAssertion
 
+from likeset.app.cli import match
 from likeset.app.cli.match import show_result
 from likeset.display import emit, stdout
 
-_REST = {"budget": {"in_words": ""}, "terms": {"summary": {"split": False}}, "warnings": []}
+_SCORE = {"value": 0.75, "low": 0.5, "high": 0.875}
 
 
 @pytest.fixture(autouse=True)
@@ -18,12 +19,49 @@ def _plain_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stdout, "width", 100)
 
 
-@pytest.mark.parametrize(
-    "labels", [{"weight": 0.3, "skill": 0.42}, {"weight": 0.0, "skill": 0.0}], ids=["labels matched", "no labels"]
-)
-def test_a_result(labels: Any, snapshot: SnapshotAssertion) -> None:
+def test_a_result(snapshot: SnapshotAssertion) -> None:
+    known = {"labels": {"weight": 0.3, "skill": 0.42}, "warnings": [warning("mind the gap")]}
     with stdout.capture() as captured:
-        show_result(sample_result() | {"labels": labels, "owners": [], "guarantees": []} | _REST)
+        show_result(sample_result() | known)
+    assert captured.get() == snapshot
+
+
+def test_a_result_without_a_bound(snapshot: SnapshotAssertion) -> None:
+    """Simulated noise, fewer rows than wanted, a distance in the sample, an owner that did not take part."""
+    result = sample_result() | {
+        "private": False,
+        "noise": "simulated",
+        "seed": 7,
+        "rows_selected": 87,
+        "distance": None,
+    }
+    result["comparison"] |= {"measure": "in-sample"}
+    result["guarantees"][0] |= {"epsilon": None, "basis": "none"}
+    result["owners"][4] |= {
+        "rows": None,
+        "disclosed": None,
+        "payment": None,
+        "payment_at_most": 87.5,
+        "problem": "gone",
+    }
+    with stdout.capture() as captured:
+        show_result(result)
+    assert captured.get() == snapshot
+
+
+def test_an_evaluation(snapshot: SnapshotAssertion) -> None:
+    def line(training_set: str, gains: dict[str, Any]) -> dict[str, Any]:
+        known = {
+            "training_set": training_set,
+            "rows": 12,
+            "model": "linear",
+            "scores": {"accuracy": _SCORE, "auc": _SCORE},
+        }
+        return known | {"summary_gains": gains}
+
+    lines = [line("this summary", {}), line("all rows", {"accuracy": _SCORE, "auc": _SCORE | {"value": None}})]
+    with stdout.capture() as captured:
+        match._show({"test_rows": 40, "test_ids": 20, "models": lines, "notes": ["a note"]})
     assert captured.get() == snapshot
 
 
