@@ -1,5 +1,6 @@
 """Screens and pages as snapshots: the same whatever the folder, the day, the keys and the coins of a test are."""
 
+import functools
 import html
 import re
 from collections.abc import Mapping
@@ -36,7 +37,8 @@ class Screens:
 
     def check(self, name: str, text: str, *, beside: str = "") -> None:
         """Compare a text with the snapshot of that name; beside another text, those of its lines that are new."""
-        changing, known = {re.escape(str(self.folder)): "FOLDER"} | _CHANGING, beside.splitlines()
+        changing = {re.escape(str(self.folder)): "FOLDER", **_known_cards(), **_CHANGING}
+        known = beside.splitlines()
         lines = [_without(changing, line).rstrip() for line in text.splitlines() if line not in known]
         assert "\n".join(lines).strip("\n") == self.snapshot(name=name)
 
@@ -57,6 +59,15 @@ class Screens:
         """Compare what several commands or calls say when they fail."""
         told = (f"{what}\n    {'; '.join([str(said), *getattr(said, '__notes__', ())])}" for what, said in said.items())
         self.check(name, "\n".join(told))
+
+
+@functools.cache
+def _known_cards() -> dict[str, str]:
+    """Fingerprints of the cards of ``home_world``, by the names on them."""
+    from home_world import cards_of
+
+    cards = cards_of("a", "b", "clinic", "curator", "new-clinic", "st-mary", "witness")
+    return {re.escape(card).replace(r"\-", "[- ]"): f"<card of {name}>" for name, card in cards.items()}
 
 
 def _without(changing: Mapping[str, str], line: str) -> str:

