@@ -296,11 +296,11 @@ def test_links_belong_to_a_console_that_runs(folder: Path) -> None:
         assert not links.use(old), "links of an earlier console do not count"
         assert Visitor(new_link(folder)).ask("GET", "/").status == 200
         with (
-            pytest.raises(InvalidArgument, match="cannot be listened at"),
+            pytest.raises(InvalidArgument, match=r"^--port"),
             home_console(folder, Listen(port=int(first.address.rpartition(":")[2]))),
         ):
             pass
-    with pytest.raises(InvalidArgument, match="no console of this home is running"):
+    with pytest.raises(InvalidArgument, match=r"^--link"):
         new_link(folder)
 
 

@@ -96,9 +96,9 @@ def test_invitation_replaced_in_transit(market: Market) -> None:
     owner, twin = market.home_of(false), make_home(market.place / "twin", name="st-mary", roles=("owner",))
     market.reply(true, twin)
     heard = true.words(market.replies(true)[0].card)  # what the clinic reads out
-    with pytest.raises(InvalidArgument, match="nothing was pinned"):
+    with pytest.raises(InvalidArgument, match=r"^--words"):
         joining.join(owner, false, " ".join(heard), by="alice")
-    with pytest.raises(InvalidArgument, match="nothing was pinned"):
+    with pytest.raises(InvalidArgument, match=r"^--words"):
         market.confirm(true, false.words(owner.card))
     assert not owner.pins.all()
     assert not market.clinic.pins.pinned("owner")
@@ -137,7 +137,7 @@ def test_reply_from_someone_else(market: Market) -> None:
     owner = market.home_of(invitation)
     other = make_home(market.place / "other", name="st-mary", roles=("owner",))
     market.reply(invitation, other)
-    with pytest.raises(InvalidArgument, match="nothing was pinned"):
+    with pytest.raises(InvalidArgument, match=r"^--words"):
         market.confirm(invitation, invitation.words(owner.card))
     market.reply(invitation, owner)
     assert len(market.replies(invitation)) == 2
@@ -152,7 +152,7 @@ def test_replies_of_another_name_or_to_another_invitation_do_not_count(market: M
     data = Reply.sealed(before, market.home_of(invitation).secret)
     market.store.write(invitation.proposal.reply_to, file_name(data), data)
     assert market.replies(invitation) == []
-    with pytest.raises(InvalidArgument, match="has not replied"):
+    with pytest.raises(InvalidArgument, match=r"^NAME"):
         market.confirm(invitation, ("abandon",) * 8)
 
 
@@ -182,9 +182,9 @@ def test_expired_invitation(market: Market) -> None:
     market.reply(invitation, owner)
     words = invitation.words(owner.card)
     market.now += timedelta(days=1, seconds=1)
-    with pytest.raises(InvalidArgument, match=r"ended at .* clock says"):
+    with pytest.raises(InvalidArgument, match=r"^invitation"):
         joining.join(owner, invitation, " ".join(words), by="alice")
-    with pytest.raises(InvalidArgument, match="ended at"):
+    with pytest.raises(InvalidArgument, match=r"^invitation"):
         market.confirm(invitation, words)
     market.now = NOW - timedelta(days=2)
     with pytest.raises(InvalidArgument, match="clock"):
@@ -199,7 +199,7 @@ def test_two_owners_with_one_name(market: Market) -> None:
     again = market.invite()
     second = market.home_of(again, "second")
     market.reply(again, second)
-    with pytest.raises(InvalidArgument, match="has the name of a pinned owner's card"):
+    with pytest.raises(InvalidArgument, match=r"^card"):
         market.confirm(again, again.words(second.card))
     assert [pin.card for pin in market.clinic.pins.pinned("owner")] == [first.card]
 
@@ -297,7 +297,7 @@ def test_a_home_of_another_name_or_role_does_not_join(market: Market) -> None:
     invitation = market.invite()
     make_home(market.place / "other", name="other", roles=("owner",)).close()
     make_home(market.place / "hub", name="st-mary", roles=("curator",)).close()
-    with pytest.raises(InvalidArgument, match="is the home of other"):
+    with pytest.raises(InvalidArgument, match=r"^HOME"):
         market.home_of(invitation, "other")
-    with pytest.raises(InvalidArgument, match="has no role owner"):
+    with pytest.raises(InvalidArgument, match=r"^--home"):
         market.home_of(invitation, "hub")

@@ -207,7 +207,7 @@ class TestRelations:
     def test_one_draw_is_planned_under_one_relation(self, ledger: Ledger) -> None:
         other = View.owners("clinic-a")
         ledger.set_limit(other, Limit(1.0, 1e-5, self.REMOVED))
-        with pytest.raises(errors.InvalidArgument, match="one relation"):
+        with pytest.raises(errors.InvalidArgument, match=r"^events"):
             reserve(ledger, TARGET, gaussian(), request=ask(), also=[(other, gaussian(relation=self.REMOVED))])
 
 
@@ -306,7 +306,7 @@ def test_entries_carry_the_time(tmp_path: Path) -> None:
 def test_a_purge_says_what_it_purges(ledger: Ledger) -> None:
     with pytest.raises(errors.InvalidArgument):
         ledger.purge()
-    with pytest.raises(errors.InvalidArgument, match="time zone"):
+    with pytest.raises(errors.InvalidArgument, match=r"^before"):
         ledger.purge(before=datetime(2026, 1, 1))
 
 

@@ -96,7 +96,7 @@ def test_fixed_point_is_off_by_half_a_step_at_most(number: float) -> None:
 
 @pytest.mark.parametrize("number", [2.0**20 + 1, np.inf, np.nan])
 def test_what_cannot_be_shared_is_refused(number: float) -> None:
-    with pytest.raises(InvalidArgument, match="to be shared"):
+    with pytest.raises(InvalidArgument, match=r"^rows"):
         fixed_point(np.array([[number]]))
 
 
@@ -269,7 +269,7 @@ def test_a_list_of_another_owner_run_or_signer_is_refused() -> None:
     forged = OfferList(context, bytes(32), part.offer_list.leaves, OTHER_OWNER.sign("likeset/list/1", b"anything"))
     assert refused(dataclasses.replace(part, offer_list=forged)) == OfferFault.SIGNATURE
     assert refused(dataclasses.replace(part, offer_list=other.offer_list), context=context) == OfferFault.CONTEXT
-    with pytest.raises(InvalidArgument, match="not the card"):
+    with pytest.raises(InvalidArgument, match=r"^secret"):
         OfferList(context, bytes(32), bytes(32)).signed_by(OTHER_OWNER)
 
 
