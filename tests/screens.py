@@ -3,6 +3,7 @@
 import functools
 import html
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,9 +56,12 @@ class Screens:
         self.check(name, text, beside=beside)
         return text
 
-    def mistakes(self, name: str, said: Mapping[str, BaseException | None]) -> None:
-        """Compare what several commands or calls say when they fail."""
-        told = (f"{what}\n    {'; '.join([str(said), *getattr(said, '__notes__', ())])}" for what, said in said.items())
+    def mistakes(self, name: str, *commands: str, home: Path | None = None) -> None:
+        """Compare what several commands say when they fail."""
+        import typed  # of tests/app
+
+        errors = {words: typed.run(*shlex.split(words), code=1, home=home).exception for words in commands}
+        told = (f"{words}\n    {'; '.join([str(e), *getattr(e, '__notes__', ())])}" for words, e in errors.items())
         self.check(name, "\n".join(told))
 
 

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-from typed import document, mistake
+from typed import document
 
 from likeset.privacy.events import ROW, VERSION, Event, Gaussian, NoRelease, Norm, Relation, RowSum, as_json
+from screens import Screens
 
 
 def _gaussian(relation: Relation) -> Gaussian:
@@ -56,19 +56,14 @@ def test_a_single_event_and_several_deltas(tmp_path: Path) -> None:
     assert {row["delta"] for row in rows} == {1e-3, 1e-6}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        "{}",
-        '{"version": 1, "events": []}',
-        '{"version": "3", "events": []}',
-        '{"version": 3, "events": [{"kind": "free"}]}',
-        '{"version": 3}',
-    ],
-)
-def test_a_file_that_is_not_understood_is_refused(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "bad.json"
-    path.write_text(text)
-    mistake("account", "--events", path)
+def test_the_screen(screens: Screens) -> None:
+    _file(screens.folder, GAUSSIAN, GAUSSIAN)
+    screens.show("releases", "account", "--events", "releases.json")
+
+
+def test_a_file_that_is_not_understood_is_refused(screens: Screens) -> None:
+    texts = ["", "[]", "{}", '{"version": 1, "events": []}', '{"version": "3", "events": []}', '{"version": 3}']
+    for number, text in enumerate([*texts, '{"version": 3, "events": [{"kind": "free"}]}']):
+        Path(f"{number}.json").write_text(text)
+    commands = [f"account --events {name}.json" for name in (*range(len(texts) + 1), "gone")]
+    screens.mistakes("mistakes", *commands, "account --paper --delta 1e-5")

@@ -11,6 +11,7 @@ from chance import pinned_coins
 from likeset.app.cli import app
 from likeset.audit.auditor import Claim, Trial
 from likeset.privacy.events import Relation
+from screens import Screens
 
 
 def trial(name: str, *, claimed: float, shift: float) -> Trial:
@@ -57,3 +58,7 @@ def test_the_exit_code_is_one_if_a_claim_is_refuted_or_a_broken_mechanism_missed
     assert all(verdict in out for verdict in verdicts)
     _, out, _ = invoke(monkeypatch, [*broken, "--json", "--samples", "3000"], trials)
     assert [(row["verdict"], row["samples"]) for row in json.loads(out)] == [(verdict, 3000) for verdict in verdicts]
+
+
+def test_the_screen(monkeypatch: pytest.MonkeyPatch, screens: Screens) -> None:
+    screens.check("audit", invoke(monkeypatch, [], [HONEST, LYING])[1])

@@ -1,14 +1,13 @@
 """The console's pages without a browser: each says what the command line says, and decisions are the owner's."""
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from between_world import Market
-from console_world import ADDRESS, Answer, Browser, signed_in, signed_in_at
+from console_world import ADDRESS, Browser, signed_in, signed_in_at
 from home_world import CANARY, SCHEMA_OF_ALL, Clock, answer, invite, logged, make_owner, pin, terms
 from typed import document
 
@@ -39,15 +38,6 @@ def ada(node: Owner) -> Browser:
     return signed_in(node)
 
 
-@pytest.fixture
-def answered(node: Owner) -> Owner:
-    """The same after run-1 was answered, with run-2 in the inbox."""
-    node.approve("run-1", RUN.digest, by="Ada")
-    answer_elsewhere(node)
-    invite(node, terms(**FAR, run="run-2", size=5))
-    return node
-
-
 def answer_elsewhere(node: Owner) -> None:
     """The process at the mailbox answers run-1; the console's process shows it."""
     with open_owner(node.home.folder) as other:
@@ -60,15 +50,6 @@ def said(node: Owner, *words: str) -> Any:
 
 def head(node: Owner) -> int:
     return node.ledger.head().number
-
-
-def numbers_in_tables(page: Answer) -> list[float]:
-    cells = re.findall(r'<td class="number">([^<]*)</td>', page.text)
-    return sorted(float(cell.replace(",", "")) for cell in cells if cell)
-
-
-def shown_time(moment: str) -> str:
-    return moment[:16].replace("T", " ")
 
 
 @pytest.mark.parametrize(
@@ -162,35 +143,6 @@ def test_rules_are_checked_shown_and_then_put_in_force(node: Owner, ada: Browser
     assert node.policy.total.rows == 50
     assert [entry.get("by") for entry in logged(node.home, "policy")][-1] == "Ada"
     assert ada.post("/rules", put).status == 409, "another text stood there when this was written"
-
-
-def test_a_data_set_is_looked_at_with_its_small_groups(tmp_path: Path) -> None:
-    with open_owner(make_owner(tmp_path, rare=3, smallest_group=4)) as node:
-        ada, before = signed_in(node), head(node)
-        assert ada.post("/data/check", {"name": "patients"}).status == 200
-        assert ada.post("/data/check", {"name": "nosuch"}).status == 400
-        assert head(node) == before, "to look writes nothing into the log, least of all a value"
-
-
-def test_budgets_and_what_left_have_the_numbers_of_the_command_line(answered: Owner) -> None:
-    ada = signed_in(answered)
-    told, page = said(answered, "owner", "budget"), ada.get("/budgets")
-    lines = [told[name] for name in ("rows", "readable", "epsilon")]
-    assert [f"{line['spent']:g} of {line['limit']:g}" for line in lines if line["limit"]] == re.findall(
-        r"\d+ of \d+", page.text.partition('id="charges"')[0]
-    )
-    assert numbers_in_tables(page) == sorted(charge["rows"] for charge in told["history"])
-    assert told["runs_this_month"] == {"spent": 1, "limit": 9}
-    for charge in told["history"]:
-        assert f"{charge['run']} {shown_time(charge['at'])} {charge['toward']} {charge['rows']} yes" in page.words
-    told, page = said(answered, "owner", "outbox", "run-1", "--rows"), ada.get("/left?run=run-1")
-    sizes = [(letter["round"], letter["rows"], letter["bytes"]) for letter in told["letters"]]
-    assert numbers_in_tables(page) == sorted(float(number) for line in sizes for number in line)
-    values = [str(value) for row in told["rows"] for name, value in row.items() if name != "run"]
-    shown = re.findall(r"<td>([^<]*)</td>", page.text.partition('aria-label="Table: Rows that left"')[2])
-    assert (len(values), values) == (48, shown)
-    (run,) = said(answered, "owner", "outbox")["runs"]
-    assert f"run-1 new-clinic {shown_time(run['last'])} 12 no" in ada.get("/left").words
 
 
 # What a monitor reads.

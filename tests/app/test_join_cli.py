@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from likeset.app.cli import app
 from likeset.homes.home import Home
 from likeset.homes.policy import Policy
+from screens import Screens
 
 SCHEMA = """\
 likeset: schema
@@ -32,12 +33,11 @@ total: {rows: 50}
 
 
 @pytest.fixture
-def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.chdir(tmp_path)
+def clinic(folder: Path) -> str:
     Path("mailbox").mkdir()
     Path("schema.yaml").write_text(SCHEMA)
     Path("rules.yaml").write_text(RULES)
-    mailbox = f"file://{tmp_path}/mailbox"
+    mailbox = f"file://{folder}/mailbox"
     roles = ("--role", "consumer", "--role", "curator")
     run("init", "clinic", "--name", "clinic", *roles, "--schema", "schema.yaml", "--mailbox", mailbox)
     return mailbox
@@ -66,6 +66,20 @@ def test_an_organisation_joins_with_one_file_and_one_call(clinic: str) -> None:
         policy = Policy.load(home.policy_file)
         assert (policy.per_run.rows, policy.manual_approval) == (20, True)
         assert (home.folder / "schema.yaml").read_text() == SCHEMA
+
+
+def test_screens(clinic: str, screens: Screens, monkeypatch: pytest.MonkeyPatch) -> None:
+    words, home = "abandon ability able about above absent absorb abstract", Path("clinic")
+    monkeypatch.setattr("likeset.homes.joining.Invitation.words", lambda *_: tuple(words.split()))
+    screens.show("invite", "invite", "st-mary", "--rules", "rules.yaml", home=home)
+    screens.show("join without a mailbox", "join", "st-mary.invite", code=1)
+    run("join", "st-mary.invite", "--mailbox", clinic, code=1)
+    screens.show("invitations", "invite", home=home)
+    confirm, wrong = "invite --confirm st-mary --words", " ".join(["zoo"] * 8)
+    commands = [f"{confirm} '{wrong}'", f"{confirm} '{'yess ' * 8}'", f"join st-mary.invite --words '{wrong}'"]
+    commands += ["invite --confirm nobody --words x", "invite --as owner a/b", "join rules.yaml", "join gone.invite"]
+    screens.mistakes("mistakes", *commands, home=home)
+    screens.show("joined", "join", "st-mary.invite", "--mailbox", clinic, "--words", words)
 
 
 def test_every_proposed_rule_is_shown_to_its_end(clinic: str) -> None:

@@ -9,6 +9,7 @@ import typed
 from likeset.ledger.budget import Charge, Limit, Request
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import ROW, Gaussian, Norm, PaperAuction, Relation, RowSum, Unbounded, View
+from screens import Screens
 
 TARGET, CURATOR = View.owners("target"), View.curator("clinic-a")
 MEAN = Gaussian(
@@ -18,9 +19,9 @@ AUCTION = PaperAuction(epsilon=0.012, owners=5, rounds=1, patience=3)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(folder: Path) -> Path:
     """Two runs: one answered twice, one interrupted; an unproven part; a full account of rows."""
-    path = tmp_path / "ledger.sqlite"
+    path = folder / "ledger.sqlite"
     with Ledger(path) as ledger:
         ledger.set_limit(TARGET, Limit(1.0, 1e-5, Relation.REPLACE_ONE, 0, ("paper-auction",)))
         ledger.set_limit(CURATOR, Limit.rows_only(40))
@@ -35,6 +36,13 @@ def path(tmp_path: Path) -> Path:
 
 
 run, document = partial(typed.run, "ledger"), partial(typed.document, "ledger")
+
+
+def test_screens(path: Path, screens: Screens) -> None:
+    screens.show("show", "ledger", "show", path, "--last", 4)
+    screens.show("limit", "ledger", "limit", path, "--of", "target", "--epsilon", 2)
+    words = ["limit {} --of nobody --rows 3", "limit {} --of x", "show gone.sqlite", "show ."]
+    screens.mistakes("mistakes", *(f"ledger {one}".format(path) for one in words))
 
 
 def test_show_as_json_has_the_same_figures(path: Path) -> None:
@@ -80,10 +88,3 @@ def test_a_limit_that_is_raised_after_a_charge_adds_its_delta(path: Path) -> Non
         run("limit", path, "--of", TARGET.protected, "--epsilon", epsilon)
         assert shown()[0] == epsilon
         assert shown()[1] == pytest.approx(limits * delta)
-
-
-def test_a_limit_of_nobody_or_of_nothing_is_refused_and_changes_nothing(path: Path) -> None:
-    before = document("show", path)
-    for words in (("--of", "nobody", "--rows", "3"), ("--of", "x")):
-        typed.mistake("ledger", "limit", path, *words)
-    assert document("show", path) == before

@@ -165,15 +165,6 @@ def test_what_the_policy_refuses_cannot_be_approved_and_exit_codes_say_so(node: 
     assert document("owner", "inbox", "--all", home=node)["runs"][0]["status"] == "denied"
 
 
-def test_a_new_node_is_not_ready_and_nothing_is_overwritten(tmp_path: Path) -> None:
-    run("init", tmp_path / "b", "--name", "b", "--role", "owner")
-    assert (tmp_path / "b" / "key").stat().st_mode & 0o777 == 0o600
-    checked = document("check", home=tmp_path / "b", code=1)
-    assert (checked["ok"], checked["state"]) == (False, "not set up yet")
-    (tmp_path / "b").chmod(0o755)
-    assert document("check", home=tmp_path / "b", code=1)["state"] == "not ready"
-
-
 def test_whoever_only_looks_changes_neither_log_nor_ledger(node: Path, sent: Path) -> None:
     """Also where owner.yaml was changed since something was last decided by it: that is not in the log yet."""
 
@@ -248,21 +239,6 @@ def test_a_steward_can_follow_the_page_word_by_word(tmp_path: Path, monkeypatch:
 @pytest.fixture
 def alone(tmp_path: Path) -> Path:
     return make_owner(tmp_path)
-
-
-def test_who_is_not_pinned_is_shown_with_what_to_do_and_cannot_be_approved(alone: Path, tmp_path: Path) -> None:
-    assert document("owner", "inbox", "--add", invitation(tmp_path), home=alone)["added"] == "invited"
-    (listed,) = document("owner", "inbox", home=alone)["runs"]
-    assert listed["status"] == "the consumer's card is not pinned"
-    assert [(party["role"], party["name"], party["fingerprint"], party["state"]) for party in listed["parties"]] == [
-        ("consumer", "new-clinic", CLINIC, "not pinned"),
-        ("curator", "", CURATOR, "not pinned"),
-    ]
-    run("owner", "review", RUN.run, home=alone)
-    refused = document("owner", "approve", RUN.run, code=1, home=alone)
-    assert len(refused["reasons"]) == 2
-    know(alone)
-    assert document("owner", "approve", RUN.run, home=alone)["approved"]
 
 
 @pytest.mark.parametrize("fault", ["open", "lost"])

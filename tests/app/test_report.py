@@ -9,7 +9,7 @@ from report_sample import OWNERS, Page, guarantee, line, sample_pictures, sample
 
 from likeset.app.report import render, render_for_owner
 from likeset.app.report.figures import Image, draw_marginal
-from likeset.app.report.view import Cell, Table, owner_view, report_view
+from likeset.app.report.view import Cell, Table, report_view
 from likeset.errors import InvalidArgument
 from screens import Screens, visible
 
@@ -78,16 +78,6 @@ class TestWhatThePageSays:
         result["guarantees"].append(guarantee("owners", name, 0.7, "proven", ""))
         assert "epsilon = 0.7" in report_view(result, {}, None)["protection"]
         assert "0.7" not in Page(render_for_owner(result, owners[0])).text
-
-    def test_what_only_an_owner_knows_is_a_bound(self) -> None:
-        """Between organisations a consumer knows how many rows may leave an owner, and not how many did."""
-        result = sample_result()
-        unknown = {"rows": None, "disclosed": None, "disclosed_at_most": 200, "payment": None, "payment_at_most": 87.5}
-        result["owners"] = [owner | unknown for owner in result["owners"]]
-        found = report_view(result, {}, None)
-        assert text_of(found["contributions"], "offered, of rows held") == ["at most 200"] * len(OWNERS)
-        assert text_of(found["contributions"], "payment") == ["at most 87.50"] * len(OWNERS)
-        assert owner_view(result, OWNERS[0])["left"] == "at most 200"
 
     def test_a_page_has_a_bounded_number_of_owners(self) -> None:
         result = sample_result()
@@ -228,10 +218,6 @@ class TestOwnersPage:
         plain_run, other = sample_result(), canary_result()
         other["terms"] = plain_run["terms"]
         assert render_for_owner(other, OWNERS[0]) == render_for_owner(plain_run, OWNERS[0])
-
-    def test_an_owner_is_paid_for_the_rows_that_left(self) -> None:
-        """0.5 a row, 200 rows; whatever payment the result has."""
-        assert "payment 100.00" in owner_view(canary_result(), OWNERS[0])["messages"][-1][2]
 
     def test_an_owner_who_took_no_part_has_no_page(self) -> None:
         with pytest.raises(InvalidArgument, match=r"owner = nobody"):

@@ -38,24 +38,6 @@ run, document = partial(typed.run, "schema"), partial(typed.document, "schema")
 mistake = partial(typed.mistake, "schema")
 
 
-def test_show_tells_units_features_label_and_digest(schema: Path) -> None:
-    found = document("show", schema)
-    assert (found["width"], found["label"]) == (3, "ill")
-    assert found["digest"] == Schema.load(schema).digest
-    assert found["features"] == ["age", "site=north", "site=south"]
-    assert found["from_data"] == ["site"]
-
-
-def test_check_names_an_undeclared_id_column_that_repeats(schema: Path, tmp_path: Path) -> None:
-    text = "patient_id,age,site,ill\n" + "".join(f"P{row // 3:04d},{30 + row},north,1\n" for row in range(60))
-    rows, single = file(tmp_path, text), file(tmp_path, GOOD, "single.csv")
-    told = document("check", "--schema", schema, rows, single)
-    assert (told["ok"], told["undeclared_ids"]) == (True, {str(rows): "patient_id"})
-    declared = tmp_path / "declared.yaml"
-    declared.write_text(TEXT + "id: {column: patient_id, rows_per_id: 3}\n", encoding="utf-8")
-    assert document("check", "--schema", declared, rows)["undeclared_ids"] == {}
-
-
 def test_check_takes_a_target_without_labels(schema: Path, tmp_path: Path) -> None:
     target = file(tmp_path, "age,site\n30,north\n40,south\n", "target.csv")
     told = document("check", "--schema", schema, target, file(tmp_path, GOOD))
@@ -92,11 +74,3 @@ def test_draft_suggests_a_vector_for_a_hundred_numeric_columns(tmp_path: Path) -
     lines = [",".join(f"pixel{place}" for place in range(100)), *(",".join([f"{row}.5"] * 100) for row in range(30))]
     rows = file(tmp_path, "\n".join(lines))
     assert "kind vector" in " ".join(run("draft", rows, "--out", tmp_path / "draft.yaml").stdout.split())
-
-
-def test_check_counts_the_classes_of_a_label(schema: Path, tmp_path: Path) -> None:
-    rows = file(tmp_path, "age,site,ill\n" + "".join(f"{row % 90},north,{row}\n" for row in range(120)))
-    for label, classes in (("kind: category", 120), ("kind: number", 0)):
-        schema.write_text(TEXT.replace("kind: category, values: [0, 1]", label), encoding="utf-8")
-        (told,) = document("check", "--schema", schema, rows)["files"]
-        assert told["label_classes"] == classes

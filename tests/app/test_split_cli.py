@@ -7,6 +7,7 @@ from typed import document, mistake
 
 from likeset.errors import InvalidArgument
 from likeset.split.host import locked_versions, make_environment, program_digest, worker_python
+from screens import Screens
 
 BESIDE = Path(__file__).parents[2] / ".venv-split"
 
@@ -24,11 +25,13 @@ def half_made(folder: Path, *, packages: int) -> Path:
     return folder
 
 
-def test_a_half_made_environment_is_told_and_one_whose_worker_does_not_start(tmp_path: Path) -> None:
+def test_a_half_made_environment_is_told_and_one_whose_worker_does_not_start(tmp_path: Path, screens: Screens) -> None:
     with pytest.raises(InvalidArgument):
         worker_python(half_made(tmp_path / "half", packages=5))
     whole = half_made(tmp_path / "whole", packages=len(locked_versions()))
     assert worker_python(whole) == whole / "bin" / "python"
+    half_made(Path("whole"), packages=len(locked_versions()))
+    screens.mistakes("mistakes", "split setup --at whole")
 
 
 def test_setup_makes_a_half_made_one_anew_and_nothing_else(tmp_path: Path) -> None:
