@@ -43,6 +43,10 @@ class Screens:
         lines = [_without(changing, line).rstrip() for line in text.splitlines() if line not in known]
         assert "\n".join(lines).strip("\n") == self.snapshot(name=name)
 
+    def table(self, name: str, told: Mapping[str, str]) -> None:
+        """Compare what is said about several things."""
+        self.check(name, "\n".join(f"{what}\n    {said}" for what, said in told.items()))
+
     def show(self, name: str, *words: object, code: int = 0, home: Path | None = None) -> None:
         """Run a command and compare what it prints."""
         import typed  # of tests/app
@@ -61,8 +65,8 @@ class Screens:
         import typed  # of tests/app
 
         errors = {words: typed.run(*shlex.split(words), code=1, home=home).exception for words in commands}
-        told = (f"{words}\n    {'; '.join([str(e), *getattr(e, '__notes__', ())])}" for words, e in errors.items())
-        self.check(name, "\n".join(told))
+        told = {words: "; ".join([str(e), *getattr(e, "__notes__", ())]) for words, e in errors.items()}
+        self.table(name, told)
 
 
 @functools.cache

@@ -35,7 +35,6 @@ def file(folder: Path, text: str, name: str = "rows.csv") -> Path:
 
 
 run, document = partial(typed.run, "schema"), partial(typed.document, "schema")
-mistake = partial(typed.mistake, "schema")
 
 
 def test_check_takes_a_target_without_labels(schema: Path, tmp_path: Path) -> None:

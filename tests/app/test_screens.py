@@ -10,14 +10,11 @@ from home_world import (
     CANARY,
     CONSUMER,
     SCHEMA,
-    SCHEMA_OF_ALL,
     Clock,
     answer,
     give_card,
     introduce,
-    invite,
     make_owner,
-    pin,
     rows_text,
     secret_of,
     signed_terms,
@@ -28,7 +25,6 @@ from home_world import (
 import job_world
 from likeset.homes.home import Home, utc_now
 from likeset.homes.owner import open_owner
-from likeset.protocol.terms import Kernel, SplitTerms
 from screens import Screens
 
 FAR: dict[str, Any] = {"expires": "2099-01-01"}
@@ -44,8 +40,7 @@ class TestOwner:
         give_card(home, "a")
         screens.show("check not set up", "check", home=home, code=1)
         write_policy(home, smallest_group=4)
-        added = ("owner", "data", "add", "patients", "rows.csv", "--schema", "schema.yaml")
-        typed.run(*added, home=home)
+        typed.run("owner", "data", "add", "patients", "rows.csv", "--schema", "schema.yaml", home=home)
         screens.show("data check", "owner", "data", "check", "patients", home=home)
         Path("rows.csv").write_text(rows_text(1) + f"400,1.5,{CANARY}-2,no\n")
         write_policy(home, columns=["age"])
@@ -87,18 +82,8 @@ class TestOwner:
         screens.show("budget", "owner", "budget", home=home)
         typed.run("owner", "withdraw", "run-1", "--by", "Ada", home=home)
         screens.show("log", "owner", "audit", "list", "--last", 4, home=home)
-        text = (home / "owner.yaml").read_text().replace("rows: 36", "rows: 50")
-        Path("new.yaml").write_text(text)
+        Path("new.yaml").write_text((home / "owner.yaml").read_text().replace("rows: 36", "rows: 50"))
         screens.show("policy", "owner", "policy", "put", "new.yaml", "--check", home=home)
-
-    def test_a_split_run(self, screens: Screens) -> None:
-        home = make_owner(screens.folder)
-        kernel = Kernel(columns=SCHEMA_OF_ALL.width, dimension=16, gamma=0.4, seed=7, largest=10.0)
-        split = terms(**FAR, run="split-1", split=SplitTerms("ab" * 32, 6, gamma=0.3), kernel=kernel)
-        with open_owner(home) as owner:
-            pin(owner.home, "witness", "witness")
-            invite(owner, split)
-        screens.show("review", "owner", "review", "split-1", home=home)
 
 
 class TestParties:

@@ -39,42 +39,30 @@ MANY_LINES = "".join(f"{row},{LONG}\n" for row in range(30_000)).encode()  # mor
 CANARY_BYTES = CANARY.encode()
 
 BAD_TEXTS = {
-    "empty": b"",
-    "only blank lines": b"\n\r\n\n",
-    "only a byte order mark": b"\xef\xbb\xbf",
-    "long line": b"a,b\n1,2\n3,%s,5\n" % CANARY_BYTES,
-    "short line": b"a,b\n1,2\n\n%s\n" % CANARY_BYTES,
+    "empty": b"", "only blank lines": b"\n\r\n\n", "only a byte order mark": b"\xef\xbb\xbf",
+    "long line": b"a,b\n1,2\n3,%s,5\n" % CANARY_BYTES, "short line": b"a,b\n1,2\n\n%s\n" % CANARY_BYTES,
     "short last line": b'a,b\n"1\n1",2\n%s' % CANARY_BYTES,
     "ragged far down": b"a,b\n" + MANY_LINES + b"1,%s,3\n" % CANARY_BYTES,
-    "semicolons": b"a;b\n1;2\n3;%s;5\n" % CANARY_BYTES,
-    "bad encoding": b"a,b\n1,2\n%s,M\xfcller\n" % CANARY_BYTES,
+    "semicolons": b"a;b\n1;2\n3;%s;5\n" % CANARY_BYTES, "bad encoding": b"a,b\n1,2\n%s,M\xfcller\n" % CANARY_BYTES,
     "bad encoding in a quoted field": b'a,b\n1,"x\n\n%s\xff"\n' % CANARY_BYTES,
-    "bad encoding in the header": b"a,b\xfc\n1,2\n",
-    "bad encoding far down": b"a,b\n" + MANY_LINES + b"1,\xff\n",
-    "UTF-16": "a,b\n1,2\n".encode("utf-16"),
-    "UTF-16 without a mark": "a,b\n1,2\n".encode("utf-16-le"),
-    "NUL": b"a,b\n1,2\n3,%s\0\n" % CANARY_BYTES,
-    "unclosed quote": b'a,b\n1,2\n3,"%s\n5,6\n' % CANARY_BYTES,
+    "bad encoding in the header": b"a,b\xfc\n1,2\n", "bad encoding far down": b"a,b\n" + MANY_LINES + b"1,\xff\n",
+    "UTF-16": "a,b\n1,2\n".encode("utf-16"), "UTF-16 without a mark": "a,b\n1,2\n".encode("utf-16-le"),
+    "NUL": b"a,b\n1,2\n3,%s\0\n" % CANARY_BYTES, "unclosed quote": b'a,b\n1,2\n3,"%s\n5,6\n' % CANARY_BYTES,
     "unclosed before a quoted field": b'a,b\n1,"%s\n5,"x"\n' % CANARY_BYTES,
     "unclosed after a quoted field": b'a,b\n"1",2\n3,"%s\n5,6\n' % CANARY_BYTES,
     "unclosed quote far up": b'a,b\n1,"%s\n' % CANARY_BYTES + 20 * MANY_LINES,
     "unclosed quote in the header": b'a,"%s\n1,2\n' % CANARY_BYTES,
     "text after a quote": b'a,b\n1,"2"%s\n' % CANARY_BYTES,
     "quote in the middle": b'a,b\n1,2\n%s" pipe,2\n4,5" pipe\n' % CANARY_BYTES,
-    "lone carriage return": b"a,b\n1,2\r3,%s,4\n" % CANARY_BYTES,
-    "same name twice": b"a,b,a\n1,2,3\n",
-    "no header, few numbers": b"61.5,nan,inf\n",
-    "no header": b"1,2.5,-3\n4,5,6\n",
-    "Parquet": b"PAR1\0\0",
-}
+    "lone carriage return": b"a,b\n1,2\r3,%s,4\n" % CANARY_BYTES, "same name twice": b"a,b,a\n1,2,3\n",
+    "no header, few numbers": b"61.5,nan,inf\n", "no header": b"1,2.5,-3\n4,5,6\n", "Parquet": b"PAR1\0\0",
+}  # fmt: skip
 
 
 def test_bad_text(screens: Screens) -> None:
-    told = []
     for name, content in BAD_TEXTS.items():
-        Path("t.csv").write_bytes(content)
-        told.append(f"{name}\n    {complaint('t.csv')}")
-    screens.check("messages", "\n".join(told))
+        Path(name).with_suffix(".csv").write_bytes(content)
+    screens.table("messages", {name: complaint(f"{name}.csv") for name in BAD_TEXTS})
 
 
 @pytest.mark.parametrize(("letters", "refused"), [(189, False), (191, True)])

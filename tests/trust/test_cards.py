@@ -47,21 +47,18 @@ def test_names_that_nobody_may_have(name: str) -> None:
 
 class TestText:
     @pytest.mark.parametrize(
-        ("old", "new", "reason"),
+        ("old", "new", "field"),
         [
-            ("likeset card 1", "likeset card 2", "is not a card"),
-            ("name: alice", "name: bob", "name: is not what the card below it says"),
-            ("fingerprint: ", "fingerprint: A", "fingerprint: is not what the card below it says"),
-            ("AAAAAAAAAAxs", "!AAAAAAAAAxs", "not base 64"),
-            ("AAAAAAAAAAxs", "", "is damaged|is cut|something else|parts"),
+            ("likeset card 1", "likeset card 2", ""), ("name: alice", "name: bob", "name"),
+            ("fingerprint: ", "fingerprint: A", "fingerprint"), ("xs", "!s", ""), ("AAAAAAAAAAxs", "", ""),
         ],
-    )
-    def test_a_changed_text_is_refused_by_name(self, old: str, new: str, reason: str) -> None:
+    )  # fmt: skip
+    def test_a_changed_text_is_refused_by_name(self, old: str, new: str, field: str) -> None:
         text = ALICE.card.to_text()
         assert old in text
-        with pytest.raises(BadDocument, match=reason) as refused:
+        with pytest.raises(BadDocument) as refused:
             card_in("alice.card", text.replace(old, new, 1))
-        assert str(refused.value).startswith("alice.card: ")
+        assert (refused.value.document, refused.value.field) == ("alice.card", field)
         assert "\n" not in str(refused.value)
 
     @pytest.mark.parametrize("text", ["", "\n", "hello", "likeset card 1", "likeset card 1\nname: a\nfingerprint: b"])
@@ -72,13 +69,8 @@ class TestText:
     def test_files_that_are_none_end_in_one_line(self, tmp_path: Path) -> None:
         (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
         (tmp_path / "large").write_text("a" * 100_000, encoding="ascii")
-        for name, reason in [
-            ("none", "no such file"),
-            ("", "is a directory"),
-            ("binary", "not text"),
-            ("large", "larger"),
-        ]:
-            with pytest.raises(BadDocument, match=reason) as refused:
+        for name in ("none", "", "binary", "large"):
+            with pytest.raises(BadDocument) as refused:
                 read_card(tmp_path / name)
             assert "\n" not in str(refused.value)
 
@@ -135,14 +127,8 @@ class TestFingerprintOfAPerson:
 
     def test_what_is_no_fingerprint_is_said_so(self) -> None:
         letters = ALICE.card.fingerprint.replace("-", "")
-        for typed, reason in [
-            ("", "has 0 letters"),
-            (letters[:-1], "has 39 letters"),
-            (letters + "A", "has 41 letters"),
-            (letters[:7] + "0" + letters[8:], "other letters than"),
-            (letters[:7] + "ß" + letters[8:], "other letters than"),
-        ]:
-            with pytest.raises(InvalidArgument, match=reason):
+        for typed in ("", letters[:-1], letters + "A", *(letters[:7] + letter + letters[8:] for letter in "0ß")):
+            with pytest.raises(InvalidArgument, match=r"^fingerprint"):
                 check_fingerprint(typed, ALICE.card)
 
 
