@@ -63,7 +63,7 @@ def test_a_home_without_rows_has_the_pages_of_its_roles(
         console = console_of(home)
         browser = signed_in_at(application(console, ADDRESS), console)
         assert title in browser.get("/").words
-        assert [words for _, words in site.menu] == menu
+        assert [words for _, words in console.menu] == menu
         assert browser.post("/check").status == 200
 
 
@@ -179,8 +179,8 @@ def test_pages_of_an_owner(screens: Screens) -> None:
     home = make_owner(screens.folder, rare=3, smallest_group=4)
     (home / "key").write_text("ab" * 32)  # which rows are offered depends on it
     with open_owner(home) as node:
-        site = home_site(node.home, loop := LoopState(mailboxes=1))
-        ada = signed_in_at(application(site, ADDRESS), site)
+        console = console_of(node.home, loop := LoopState(mailboxes=1))
+        ada = signed_in_at(application(console, ADDRESS), console)
         invite(node, run)
         loop.add(Synced(troubles={"file:///shared": "is away"}))
         screens.page("inbox", ada.get("/"))
@@ -220,8 +220,8 @@ def test_pages_of_an_owner(screens: Screens) -> None:
 def test_pages_of_a_consumer(screens: Screens) -> None:
     with Market(screens.folder, clock=Clock(utc_now())) as market:
         run = market.invite(price_per_row=2.5, currency="EUR")
-        site = home_site(market.consumer.home, LoopState(mailboxes=1))
-        ada = signed_in_at(application(site, ADDRESS), site)
+        console = console_of(market.consumer.home, LoopState(mailboxes=1))
+        ada = signed_in_at(application(console, ADDRESS), console)
         screens.page("runs", ada.get("/"))
         market.hold(run)
         screens.page("run", ada.get("/runs/run?name=run-1"))

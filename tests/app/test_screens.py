@@ -165,7 +165,7 @@ class TestFiles:
             "  site: {kind: category, values: [north]}\nlabel: {column: ill, kind: category}\n"
         )
         screens.show("check of suspicious columns", "schema", "check", "--schema", "many.yaml", "many.csv")
-        Path("wrong.yaml").write_text(Path("draft.yaml").read_text().replace("bounds", "bonds", 1))
+        Path("wrong.yaml").write_text(Path("draft.yaml").read_text().replace("bounds: [", "bonds: [", 1))
         Path("empty.csv").write_text("height,colour\n1,red\n")
         commands = [
             "show wrong.yaml",
