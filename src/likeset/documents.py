@@ -296,9 +296,11 @@ def _reason(problem: Any, model: type[BaseModel], path: Sequence[Any]) -> str:
         return f"must be {_either(choices or [str(context.get('expected'))])}{near}"
     if kind == "value_error":
         return str(context["error"])
+    if kind == "missing" and isinstance(path[-1], int):
+        return "has too few values"
     if kind in _WORDS:
         return _WORDS[kind]
-    return str(problem["msg"]).replace("Input should", "must").replace("String should", "must")
+    return re.sub(r"^\w+ should", "must", str(problem["msg"])).replace(" after validation", "")
 
 
 def _either(choices: Sequence[str]) -> str:

@@ -176,7 +176,7 @@ class RoleHandler(ABC):
         """Called in the transaction that records an input, after its replies were charged and sealed."""
 
     def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:  # noqa: B027 - optional
-        """Called in the transaction that records a refused letter."""
+        """Called in the transaction that records a refused letter; may say that this home abstains, or end the run."""
 
     def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:  # noqa: ARG002
         """Take a document that is no letter; returns whether it is permitted."""
@@ -260,8 +260,8 @@ class Mail:
             try:
                 inputs = self._inputs_digest(run, version, source.content)
                 step = act(party)  # reads rows, without a lock
-                # Noise is charged in one transaction and stored in another, both before the block below. If a process
-                # ends between them, the draw is never repeated and the letter is refused. Owners draw no noise; their
+                # Noise is charged in one transaction and stored in another, both before the block below. If anything
+                # fails between them, the draw is never repeated and the letter is refused. Owners draw no noise; their
                 # keyed draws are charged in the block.
                 step = self._draw_noise(run, step, inputs)
                 with self.home.deciding() as t:
@@ -371,6 +371,7 @@ class Mail:
                 self.handlers[run.role].charge(run, wanted),
                 wanted.draw,
                 request=wanted.request(inputs=inputs),
+                # Called in both transactions.
                 check=lambda: self.check_open(self.reload(run)),
             )
 
@@ -585,7 +586,7 @@ class Mail:
     # Posting. ``sync`` claims rows, writes their files, and marks them as posted.
 
     def claim(self, run: Run) -> list[StoredLetter]:
-        """The outgoing rows of a run to post now. Letters are claimed only while the run is open; withdrawn ones stay.
+        """The outgoing rows of a run to post now. Letters are claimed only if they may leave; others are withheld.
 
         A row that was claimed before a crash is claimed again: writing its file twice changes nothing.
         """
