@@ -276,7 +276,7 @@ def _terms(schema: Schema, given: Given) -> Terms:
         quorum=1,
         schema_digest=schema.digest,
         record_bytes=DeclaredRecords(schema).record_bytes,
-        columns=(),
+        columns=tuple(schema.record_columns),
         kernel=Kernel(schema.width, given.dimension, _GAMMA, 1),
         protocol="sealed",
         size=given.offered,
