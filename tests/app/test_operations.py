@@ -396,6 +396,6 @@ def test_up_notifies_by_a_command_and_logs_json_with_level_party_and_run(tmp_pat
     assert all({"at", "level", "run", "message"} <= line.keys() for line in lines)
     warnings = [line["message"] for line in lines if line["level"] == "warning"]
     assert any(words.startswith("mailbox ") for words in warnings)
-    assert sum(words.startswith("webhook: ") for words in warnings) == 1
+    assert sum(words.startswith("webhook ") for words in warnings) == 1
     told = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
     assert [document["event"] for document in told] == ["waiting", "mailbox"]

@@ -164,8 +164,11 @@ class TableRows:
         """Read a file, a query or a data frame.
 
         ``keep_key`` is the secret that selects the rows of each id, if the schema keeps a few; None for public and
-        test rows, all of which take part. With ``by_id``, an id with more rows than declared is an error.
+        test rows, all of which take part. With ``by_id``, an id with more rows than declared is an error; without, the
+        table needs no ids.
         """
+        if not by_id:
+            schema = Schema(schema.declaration.model_copy(update={"id": None}))
         with open_source(given, name=name) as source:
             scan = SourceScan(source, schema, labelled=labelled)
             seen = scan.first_pass(keep_key=_PUBLIC if keep_key is None else keep_key)
@@ -173,8 +176,7 @@ class TableRows:
                 raise BadTable(source.name, "has no rows; at least one is needed")
             if seen.row_count > _MOST_ROWS:
                 raise BadTable(source.name, f"has more than {_MOST_ROWS:,} rows; a sample of them will do")
-            if by_id:
-                check_most_rows(seen.most_rows, source, schema)
+            check_most_rows(seen.most_rows, source, schema)
             if seen.fault is not None:
                 raise seen.fault
             every = np.arange(seen.row_count)
