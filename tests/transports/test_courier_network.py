@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+NVFLARE_USER = 4001  # as in attack_driver.py
+
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
 
 
@@ -42,7 +44,10 @@ def attacked() -> Iterator[Any]:
     if os.geteuid() != 0:
         pytest.skip("NVFlare gets a user of its own, for which this must be root")
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:  # which that user can reach
-        yield outcome_of("attack_driver.py", Path(folder))
+        try:
+            yield outcome_of("attack_driver.py", Path(folder))
+        finally:  # the processes of NVFlare's jobs outlive the network that began them
+            subprocess.run(["/bin/sh", "-c", "kill -KILL -1"], user=NVFLARE_USER, check=False)
 
 
 def assert_sealed(letter: str, attacked: Any) -> None:
