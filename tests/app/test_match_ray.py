@@ -115,7 +115,7 @@ def check_same(out: Path, local: Path) -> None:
 
 @pytest.mark.parametrize(
     "place",
-    ["likeset.tables.ray_scan._end", "likeset.protocol.sealed.draw_offer"],
+    ["ray.shutdown", "likeset.protocol.sealed.draw_offer"],
     ids=["while the cluster ends", "during an owner's pass"],
 )
 def test_nothing_is_left_after_ctrl_c(place: str, world: World, local: Path, folder: Path, tmp_path: Path) -> None:

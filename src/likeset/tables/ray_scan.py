@@ -11,7 +11,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 
@@ -108,15 +108,22 @@ def ray_cluster(address: str | None = None, *, workers: int = 1) -> Iterator[Any
     ray = import_ray(place)
     if place is not None:
         _check_reachable(place)
-    with ExitStack() as started:
-        folder = started.enter_context(_private_folder()) if place is None else None
-        started.callback(ray.shutdown)
-        atexit.register(started.close)  # for a program that is interrupted while it ends
+    folder = _private_folder() if place is None else None
+
+    def end() -> None:
         try:
-            _connect(ray, place, folder, workers=workers)
-            yield ray
+            ray.shutdown()
         finally:
-            atexit.unregister(started.close)
+            if folder is not None:
+                folder.cleanup()
+
+    atexit.register(end)  # for a program that is interrupted while it ends
+    try:
+        _connect(ray, place, None if folder is None else folder.name, workers=workers)
+        yield ray
+    finally:
+        end()
+        atexit.unregister(end)
 
 
 def import_ray(address: str | None = None) -> Any:
