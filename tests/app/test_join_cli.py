@@ -127,8 +127,9 @@ def test_without_an_approved_mailbox_nothing_is_contacted_and_the_reply_is_a_fil
     assert not any(Path("mailbox").iterdir())
     assert Path("st-mary.reply").stat().st_mode & 0o077 == 0
     wrong = " ".join(["abandon"] * 8)
-    mistake("join", "st-mary.invite", "--words", wrong)
-    mistake("invite", "--confirm", "st-mary", "--reply", "st-mary.reply", "--words", wrong, "--home", "clinic")
+    confirm = ["invite", "--confirm", "st-mary", "--reply", "st-mary.reply", "--home", "clinic"]
+    for command in (["join", "st-mary.invite"], confirm):
+        assert "nothing was pinned" in mistake(*command, "--words", wrong)
     with Home(Path("st-mary")) as home:
         assert not home.pins.all()
 
@@ -154,10 +155,10 @@ def test_a_file_that_is_no_invitation_is_refused(clinic: str) -> None:
     Path("x.invite").write_bytes(b"something")
     mistake("join", "x.invite")
     Path("run-1.invitation").write_bytes(signed_terms(terms()))
-    mistake("join", "run-1.invitation")
+    assert "owner inbox --add" in mistake("join", "run-1.invitation")
     run("invite", "university", "--rules", "rules.yaml", "--home", "clinic")
     run("init", "st-mary", "--name", "st-mary", "--role", "owner")
-    mistake("owner", "inbox", "--add", "university.invite", "--home", "st-mary")
+    assert "use `likeset join" in mistake("owner", "inbox", "--add", "university.invite", "--home", "st-mary")
     Path("st-mary.invite").write_bytes(b"mine")
     mistake("invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic")
     assert Path("st-mary.invite").read_bytes() == b"mine"

@@ -68,7 +68,7 @@ class TestBackup:
         assert {path.stat().st_mode & 0o777 for path in (new, *new.rglob("*"))} == {0o600, 0o700}
         with Home(new) as opened:
             assert opened.database.head() == head
-        mistake("sync", "--home", new)
+        assert "restored from an old backup" in mistake("sync", "--home", new)
 
     def test_the_curator_of_a_consumer_is_in_its_backup(self, tmp_path: Path) -> None:
         make_party(tmp_path / "home", name="clinic", roles=["consumer", "curator"]).close()
@@ -154,6 +154,7 @@ def test_a_database_of_an_older_likeset_is_refused_with_what_to_do(home: Path) -
         connection.execute("PRAGMA user_version=3")
     checks = {check["check"]: check for check in document("check", "--home", home, code=1)["checks"]}
     assert not checks["home"]["ok"]
+    assert "use the likeset version that wrote it, or start a new ledger" in checks["home"]["detail"]
 
 
 def test_a_change_of_the_tables_needs_a_new_version() -> None:

@@ -143,10 +143,10 @@ def test_terms_must_be_looked_at_before_they_are_approved_and_do_not_change(
     node: Path, sent: Path, tmp_path: Path
 ) -> None:
     run("owner", "inbox", "--add", sent, home=node)
-    mistake("owner", "approve", "run-1", home=node)
+    assert "nobody has reviewed it" in mistake("owner", "approve", "run-1", home=node)
     run("owner", "review", "run-1", home=node)
     changed = invitation(tmp_path / "changed", terms(size=5, **FAR))
-    mistake("owner", "inbox", "--add", changed, home=node)
+    assert "known here under other terms" in mistake("owner", "inbox", "--add", changed, home=node)
     assert document("owner", "approve", "run-1", home=node)["digest"] == terms(**FAR).digest
 
 
