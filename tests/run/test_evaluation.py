@@ -1,16 +1,17 @@
 """Models trained on a summary, judged on labelled test rows, with intervals."""
 
+import tracemalloc
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.metrics import balanced_accuracy_score, r2_score, roc_auc_score
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, r2_score, roc_auc_score
 
 import likeset
 from likeset.errors import InvalidArgument
-from likeset.run.evaluate import Evaluation, Predicted, TrainingRows, _auc, _draws, _measures, evaluate_sets
+from likeset.run.evaluate import Evaluation, Predicted, Resamples, TrainingRows, evaluate_sets, measures_of
 
 
 def labelled(count: int, *, seed: int, noise: float = 0.3) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
@@ -27,29 +28,48 @@ def score(found: Evaluation, training_set: str, model: str, measure: str) -> flo
     return value
 
 
-def test_measures_are_those_of_scikit_learn() -> None:
+@pytest.mark.parametrize("kinds", [2, 3])
+def test_measures_of_resampled_rows_are_those_of_scikit_learn_for_the_repeated_rows(kinds: int) -> None:
     coins = np.random.default_rng(1)
-    labels = coins.choice(["a", "b", "c"], 40)
-    chances = np.round(coins.dirichlet(np.ones(3), 40), 1) + 1e-3  # with ties
+    classes = np.array(["a", "b", "c"])[:kinds]
+    labels = coins.choice(classes, 40)
+    chances = np.round(coins.dirichlet(np.ones(kinds), 40), 1) + 1e-3  # with ties
     chances /= chances.sum(axis=1, keepdims=True)
-    classes = np.array(["a", "b", "c"])
     predicted = Predicted(classes[chances.argmax(axis=1)], chances, classes)
-    measures = _measures(predicted, labels, _draws(40, 100, 0), "classes")
-    assert measures["balanced_accuracy"][0] == pytest.approx(balanced_accuracy_score(labels, predicted.labels))
-    assert measures["auc"][0] == pytest.approx(roc_auc_score(labels, chances, multi_class="ovr"))
+    resamples = Resamples(40, 100, 0)
+    counts = np.concatenate(list(resamples))
+    assert counts.shape == (101, 40)
+    assert (counts[0] == 1.0).all()
+    assert (counts.sum(axis=1) == 40.0).all()
+    found = resamples.measure({"model": measures_of(predicted, labels, "classes")})["model"]
+    for resample in (0, 7, 100):
+        rows = np.repeat(np.arange(40), counts[resample].astype(int))
+        ranked = chances[rows] if kinds > 2 else chances[rows, 1]
+        assert found["balanced_accuracy"][resample] == pytest.approx(
+            balanced_accuracy_score(labels[rows], predicted.labels[rows])
+        )
+        assert found["accuracy"][resample] == pytest.approx(accuracy_score(labels[rows], predicted.labels[rows]))
+        assert found["auc"][resample] == pytest.approx(roc_auc_score(labels[rows], ranked, multi_class="ovr"))
     numbers = coins.normal(size=40)
     guesses = Predicted(numbers + coins.normal(size=40), np.empty((40, 0)), np.empty(0))
-    assert _measures(guesses, numbers, _draws(40, 100, 0), "numbers")["r2"][0] == pytest.approx(
-        r2_score(numbers, guesses.labels)
-    )
+    found = resamples.measure({"model": measures_of(guesses, numbers, "numbers")})["model"]
+    rows = np.repeat(np.arange(40), counts[7].astype(int))
+    assert found["r2"][7] == pytest.approx(r2_score(numbers[rows], guesses.labels[rows]))
 
 
-def test_an_auc_of_drawn_rows_is_that_of_the_repeated_rows() -> None:
-    coins = np.random.default_rng(2)
-    chances, own = np.round(coins.random(25), 1), coins.random(25) < 0.4
-    counts = _draws(25, 100, 3)
-    repeated = np.repeat(np.arange(25), counts[7].astype(int))
-    assert _auc(chances, own, counts)[7] == pytest.approx(roc_auc_score(own[repeated], chances[repeated]))
+@pytest.mark.usefixtures("few_trees")
+def test_memory_does_not_grow_with_the_resamples() -> None:
+    """A table of 20,000 rows times 1,100 resamples would take 176 MB more than one of 100."""
+    rows, labels = labelled(60, seed=41)
+    test_rows, test_labels = labelled(20_000, seed=42)
+    peaks = []
+    for resamples in (100, 1200):
+        tracemalloc.start()
+        likeset.evaluate(rows, labels, test_rows=test_rows, test_labels=test_labels, resamples=resamples)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 2e6
+    assert peaks[1] < 60e6
 
 
 @pytest.mark.usefixtures("few_trees")

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -99,10 +99,12 @@ _FEW = 30  # test rows, or persons
 _ENDS = (2.5, 97.5)
 _MANY_CLASSES = 50
 _MEASURES = {"classes": ("balanced_accuracy", "accuracy", "auc"), "numbers": ("r2",)}
-_BLOCK = 1 << 22  # counts that are looked at together
+_BLOCK = 1 << 18  # counts of test rows in one block
 
 Draws = NDArray[np.float64]
-"""A measure on the test rows as they are, and then on each draw of them."""
+"""A measure on the test rows as they are, and then on each resample of them."""
+Measure = Callable[[NDArray[np.float64]], Draws]
+"""A measure for each row of a block of counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,22 +232,26 @@ def evaluate_sets(
     first, (summary, *_) = next(iter(sets.items()))
     task: Literal["classes", "numbers"] = "numbers" if summary.labels.dtype.kind == "f" else "classes"
     _check(sets, test, task)
-    counts = _draws(len(test.labels), resamples, arguments.count("random_state", seed, least=0), ids)
+    counts = Resamples(len(test.labels), resamples, arguments.count("random_state", seed, least=0), ids)
     count, trained = len(MODELS) * sum(map(len, sets.values())), 0
     lines, main = [], dict[str, dict[str, Draws]]()
     tell = progress or (lambda *_: None)
     tell("models trained", 0, count)
     for name, draws in sets.items():
+        each: dict[str, list[dict[str, Draws]]] = {model: [] for model in MODELS}
+        for drawn in draws:
+            with threadpool_limits(limits=1, user_api="blas"):  # products are small: more threads mostly wait
+                measures = {}
+                for model in MODELS:
+                    measures[model] = measures_of(train(model, drawn, test, seed=seed), test.labels, task)
+                    trained += 1
+                    tell("models trained", trained, count)
+                for model, values in counts.measure(measures).items():
+                    each[model].append(values)
         for model in MODELS:
-            each = []
-            for drawn in draws:
-                with threadpool_limits(limits=1, user_api="blas"):  # products are small: more threads mostly wait
-                    each.append(_measures(train(model, drawn, test, seed=seed), test.labels, counts, task))
-                trained += 1
-                tell("models trained", trained, count)
-            means = {measure: np.stack([values[measure] for values in each]) for measure in _MEASURES[task]}
+            means = {measure: np.stack([values[measure] for values in each[model]]) for measure in _MEASURES[task]}
             scores = {measure: _score(values) for measure, values in means.items()}
-            own = main.setdefault(model, each[0])
+            own = main.setdefault(model, each[model][0])
             gains = {} if name == first else {measure: _score(own[measure] - means[measure]) for measure in means}
             lines.append(TrainedOn(name, len(draws[0].labels), model, scores, gains))
     persons = None if ids is None else len(np.unique(ids))
@@ -319,12 +325,36 @@ def _rows_in(rows: Rows, others: Rows) -> int:
     return sum(row.tobytes() in known for row in rows.astype(np.float64) + 0.0)
 
 
-def _draws(rows: int, resamples: int, seed: int, ids: NDArray[np.str_] | None = None) -> Draws:
-    """How often each test row counts: once each, then in each resample; all rows of a person together."""
-    persons = np.arange(rows) if ids is None else np.unique(ids, return_inverse=True)[1]
-    count = int(persons.max()) + 1
-    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1.0 / count), size=resamples)
-    return np.concatenate([np.ones((1, rows)), drawn[:, persons]])
+class Resamples:
+    """How often each test row counts: once each at first, then in each resample; all rows of a person together.
+
+    Blocks of counts are drawn again whenever they are needed, so memory does not grow with the number of resamples.
+    """
+
+    def __init__(self, rows: int, resamples: int, seed: int, ids: NDArray[np.str_] | None = None) -> None:
+        self._rows, self._resamples, self._seed = rows, resamples, seed
+        self._persons = None if ids is None else np.unique(ids, return_inverse=True)[1]
+
+    def __iter__(self) -> Iterator[NDArray[np.float64]]:
+        """Blocks with a row for each resample and a column for each test row."""
+        yield np.ones((1, self._rows))
+        units = self._rows if self._persons is None else int(self._persons.max()) + 1
+        coins, step = np.random.default_rng(self._seed), max(1, _BLOCK // self._rows)
+        for first in range(0, self._resamples, step):
+            size = min(step, self._resamples - first)
+            drawn = coins.integers(units, size=(size, units)) + units * np.arange(size)[:, None]
+            counts = np.bincount(drawn.ravel(), minlength=size * units).reshape(size, units)
+            yield (counts if self._persons is None else counts[:, self._persons]).astype(np.float64)
+
+    def measure(self, models: Mapping[str, Mapping[str, Measure]]) -> dict[str, dict[str, Draws]]:
+        """All measures of all models on the same resamples."""
+        found: dict[str, dict[str, list[Draws]]] = {model: {name: [] for name in by} for model, by in models.items()}
+        with np.errstate(divide="ignore", invalid="ignore"):  # a resample may lack a class
+            for counts in self:
+                for model, measures in models.items():
+                    for name, measure in measures.items():
+                        found[model][name].append(measure(counts))
+        return {model: {name: np.concatenate(parts) for name, parts in by.items()} for model, by in found.items()}
 
 
 def _score(values: Draws) -> Score:
@@ -336,47 +366,51 @@ def _score(values: Draws) -> Score:
     return Score(float(lines[:, 0].mean()), float(low), float(high))
 
 
-def _measures(predicted: Predicted, labels: Labels, counts: Draws, task: str) -> dict[str, Draws]:
-    with np.errstate(divide="ignore", invalid="ignore"):  # a draw may lack a class
-        if task == "numbers":
-            return {"r2": _r2(predicted.labels, labels.astype(np.float64), counts)}
-        right = predicted.labels.astype(np.str_) == labels.astype(np.str_)
-        classes = [labels == name for name in np.unique(labels)]
-        recalls = np.stack([counts @ (right & own) / (counts @ own) for own in classes])
-        return {
-            "balanced_accuracy": np.nanmean(recalls, axis=0),
-            "accuracy": counts @ right / counts.sum(axis=1),
-            "auc": _mean_auc(predicted, labels, counts),
-        }
+def measures_of(predicted: Predicted, labels: Labels, task: str) -> dict[str, Measure]:
+    if task == "numbers":
+        return {"r2": _r2(predicted.labels, labels.astype(np.float64))}
+    right = predicted.labels.astype(np.str_) == labels.astype(np.str_)
+    classes = [labels == name for name in np.unique(labels)]
+    # The mean over classes of each against the rest; of two classes the same number twice, so of one of them.
+    ranked = classes[1:] if len(classes) == 2 else classes
+    aucs = [_auc(predicted.chance(labels[own.argmax()]), own) for own in ranked]
+    return {
+        "balanced_accuracy": lambda counts: _mean([counts @ (right & own) / (counts @ own) for own in classes]),
+        "accuracy": lambda counts: counts @ right / counts.sum(axis=1),
+        "auc": lambda counts: _mean([auc(counts) for auc in aucs]),
+    }
 
 
-def _r2(predicted: Labels, labels: NDArray[np.float64], counts: Draws) -> Draws:
-    centred = labels - labels.mean()
-    spread = counts @ centred**2 - (counts @ centred) ** 2 / counts.sum(axis=1)
-    return np.where(spread > 0.0, 1.0 - counts @ (predicted - labels) ** 2 / spread, np.nan)
+def _mean(values: Sequence[Draws]) -> Draws:
+    known = np.isfinite(values)
+    return np.asarray(np.where(known, values, 0.0).sum(axis=0) / known.sum(axis=0))
 
 
-def _mean_auc(predicted: Predicted, labels: Labels, counts: Draws) -> Draws:
-    """The mean over classes of each against the rest; of two classes the same number twice, so of one of them."""
-    names = np.unique(labels)
-    if len(names) < 2:
-        return np.full(len(counts), np.nan)
-    aucs = [_auc(predicted.chance(name), labels == name, counts) for name in (names[1:] if len(names) == 2 else names)]
-    return np.asarray(np.nanmean(np.stack(aucs), axis=0))
+def _r2(predicted: Labels, labels: NDArray[np.float64]) -> Measure:
+    centred, errors = labels - labels.mean(), (predicted - labels) ** 2
+
+    def measure(counts: NDArray[np.float64]) -> Draws:
+        spread = counts @ centred**2 - (counts @ centred) ** 2 / counts.sum(axis=1)
+        return np.where(spread > 0.0, 1.0 - counts @ errors / spread, np.nan)
+
+    return measure
 
 
-def _auc(chances: NDArray[np.float64], own: NDArray[np.bool_], counts: Draws) -> Draws:
-    """The chance that a row of the class is ranked above another, ties counting half, for each draw of the rows."""
-    order = np.argsort(chances, kind="stable")
-    starts = np.flatnonzero(np.append(True, np.diff(chances[order]) > 0.0))
-    values, step = np.empty(len(counts)), max(1, _BLOCK // len(chances))
-    for first in range(0, len(counts), step):
-        drawn = counts[first : first + step][:, order]
-        inside = np.add.reduceat(drawn * own[order], starts, axis=1)
-        outside = np.add.reduceat(drawn * ~own[order], starts, axis=1)
-        below = np.cumsum(outside, axis=1) - 0.5 * outside
-        values[first : first + step] = (inside * below).sum(axis=1) / (inside.sum(axis=1) * outside.sum(axis=1))
-    return values
+def _auc(chances: NDArray[np.float64], own: NDArray[np.bool_]) -> Measure:
+    """The chance that a row of the class is ranked above another, ties counting half."""
+    order = np.argsort(chances, kind="stable").astype(np.int32)
+    inside, outside = order[own[order]], order[~own[order]]
+    lower, upper = (
+        np.searchsorted(chances[outside], chances[inside], side).astype(np.int32) for side in ("left", "right")
+    )
+
+    def measure(counts: NDArray[np.float64]) -> Draws:
+        weights = counts[:, inside]
+        below = np.pad(np.cumsum(counts[:, outside], axis=1), ((0, 0), (1, 0)))
+        won = np.einsum("ij,ij->i", weights, below[:, lower] + below[:, upper])
+        return np.asarray(won / (2.0 * weights.sum(axis=1) * below[:, -1]))
+
+    return measure
 
 
 EVALUATION = "evaluation.json"
