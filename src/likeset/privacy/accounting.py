@@ -424,9 +424,9 @@ def rounding_distance(coordinates: int, sigma: float) -> float:
     """How far discrete Gaussian noise can be from continuous noise rounded to the same lattice.
 
     ``sigma`` counts lattice steps. Per coordinate the statistical distance is at most
-    ``1/(sigma*sqrt(2*pi))``: docs/proofs/gaussian-mean.md, lemma 3.
+    ``exp(-1/2)/(2*sqrt(2*pi)*sigma²)``: docs/proofs/gaussian-mean.md, lemma 3.
     """
-    return coordinates / (sigma * math.sqrt(2.0 * math.pi))
+    return coordinates * math.exp(-0.5) / (2.0 * math.sqrt(2.0 * math.pi) * sigma**2)
 
 
 def _from_renyi(curve: NDArray[np.float64], delta: float) -> float:
