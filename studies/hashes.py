@@ -68,7 +68,6 @@ class HashingCurator(SealedCurator):
         mean = hashed.mean(axis=0, dtype=np.float64)
         selected = Selected(
             indices=matched.indices,
-            weights=np.full(len(matched), 1.0 / len(matched)),
             gains=matched.gains,
             squared_mmds=np.maximum(0.0, float(mean @ mean) - matched.objectives),
         )

@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from likeset import Summarizer, squared_mmd
 from likeset.errors import InvalidArgument
+from likeset.geometry.weights import weights
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.accounting import Basis
 from likeset.protocol import notices
@@ -129,3 +130,23 @@ def test_labels_make_a_summary_of_the_right_classes_and_can_be_ignored() -> None
     unlabelled = Summarizer(40, random_state=1, **options).fit(market.target, market.owners)
     assert made.indices_ == unlabelled.indices_
     assert right["match"] > right["ignore"]
+
+
+@pytest.mark.parametrize("protocol", ["sealed", "interactive"])
+def test_weights_follow_from_bought_rows_and_target_and_the_estimate_is_for_equal_weights(protocol: Any) -> None:
+    """Labels are matched in the sealed run; so labels of rows that were not bought influence no weight."""
+    market = digits_market(coins=np.random.default_rng(3))
+    options: dict[str, Any] = {"epsilon": 4.0, "release_gamma": 0.05, "noise": "simulated", "random_state": 1}
+    if protocol == "interactive":
+        options |= {"protocol": protocol, "dimension": 16}
+    plain, weighted = (
+        Summarizer(12, weights=wished, **options).fit(market.target, market.owners, market.labels)
+        for wished in (False, True)
+    )
+    assert weighted.indices_ == plain.indices_
+    assert (plain.label_weight_ > 0.0) == (protocol == "sealed")
+    expected = weights(weighted.summary_, market.target, gamma=plain.gamma_)
+    np.testing.assert_allclose(weighted.weights_, expected, rtol=1e-6, atol=1e-9)
+    assert weighted.in_sample_squared_mmd_ < 0.95 * plain.in_sample_squared_mmd_
+    assert weighted.distance_ == plain.distance_
+    assert ("equal weight" in weighted.story_) == (protocol == "sealed")

@@ -152,7 +152,6 @@ BAD_SETTINGS: list[tuple[str, dict[str, Any]]] = [
     ("seed_rows", {"protocol": Interactive.as_published(accept_unproven=PAPER_PARTS)}),
     ("seed_rows", {"seed_rows": np.zeros((2, 4)), "protocol": "interactive"}),
     ("seed_rows", {"seed_rows": np.full((2, 3), np.nan), "protocol": "interactive"}),
-    ("weights", {"weights": True, "protocol": "interactive"}),
     ("offers", {"offers": "uniform", "protocol": "interactive"}),
     ("protocol", {"auction": "paper"}),
     ("size", {**PAPER, "accept_unproven": PAPER_PARTS, "size": 1}),

@@ -69,8 +69,8 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         indices_: (owner, row number) of each selected row.
         labels_: their labels, or None.
         weights_: their weights, whose sum is 1.
-        distance_: squared MMD of the (weighted) summary to the target's population, by cross-fitting, as a
-            ``Distance`` with an interval; None with ``folds=0``, fewer than 20 target rows, ``interactive`` or a
+        distance_: squared MMD of the summary, all rows with equal weight, to the target's population, by cross-fitting,
+            as a ``Distance`` with an interval; None with ``folds=0``, fewer than 20 target rows, ``interactive`` or a
             split curator.
         in_sample_squared_mmd_: squared MMD of the (weighted) summary to the target's own rows. Do not compare it with
             ``distance_``: it is too small, because the selection saw these rows, and includes their sampling spread.
@@ -278,11 +278,11 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         summary = result.summary
         self.terms_ = result.terms
         self.gamma_ = result.gamma
-        self.label_weight_ = summary.label_weight
-        self.label_skill_ = summary.label_skill
+        self.label_weight_ = summary.label_weight / 100
+        self.label_skill_ = summary.label_skill / 100
         self.guarantees_ = result.plan.guarantees
         self.indices_ = picks
-        self.weights_ = summary.weights
+        self.weights_ = result.weights
         if self.schema is None:
             self.summary_ = gather(tables, picks)
         else:

@@ -67,6 +67,7 @@ def sample_result(
         "rows_selected": size,
         "distance": {"squared_mmd": 0.00419, "low": 0.00322, "high": 0.00501, "curve": curve.tolist()},
         "in_sample_squared_mmd": 0.00298,
+        "weighted": False,
         "gamma": 0.1043,
         "labels": {"weight": 0.0, "skill": 0.0},
         "comparison": {

@@ -26,7 +26,6 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "epsilon below 0": {"epsilon": -1.0},
     "epsilon of 0 for a release": {**_ROUNDS, "epsilon": 0.0},
     "delta of 0 for a release": {"delta": 0.0},
-    "weights in rounds": {**_ROUNDS, "weights": True},
     "add or remove without a declared size": {"relation": "add-or-remove"},
     "the paper's auction, not accepted": {**_ROUNDS, "auction": "paper", "summary_release": "none"},
     "a summary release, not accepted": {

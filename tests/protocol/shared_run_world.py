@@ -120,7 +120,6 @@ class SharedRun(World):
             noise=self.noise,
             secret=secret_of(CONSUMER),
             cards=self.cards,
-            selection=self.selection,
             declared=self.declared,
             reach=b"consumer's worker",
         )

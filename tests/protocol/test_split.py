@@ -25,7 +25,6 @@ from shared_run_world import (
 )
 
 from likeset.errors import IllegalMessage, InvalidArgument
-from likeset.geometry.kernels import squared_mmd
 from likeset.geometry.selection import Selection
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Relation, View
@@ -94,14 +93,6 @@ def test_everybody_ends_settled_knows_the_others_workers_and_owners_find_their_r
         name = run.terms.owners[place]
         number = told.parties[name].party.row_of(int(handle))
         assert np.array_equal(run.data[name][number], row)
-
-
-def test_rows_can_be_weighed_at_home() -> None:
-    run = shared_run(split_run(), selection=Selection(weighted=True))
-    summary = summary_of(carry_shares(run))
-    assert summary.weights.sum() == pytest.approx(1.0)
-    plain = squared_mmd(summary.rows, run.target, gamma=GAMMA)
-    assert squared_mmd(summary.rows, run.target, gamma=GAMMA, weights=summary.weights) <= plain + 1e-9
 
 
 def test_labels_come_back_with_their_rows() -> None:

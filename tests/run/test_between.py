@@ -110,7 +110,6 @@ class TestInviting:
             ({"run": "a/b"}, "names a folder"),
             ({"consumer": "other"}, "must be new-clinic"),
             ({"noise": "simulated"}, "noise is secret"),
-            ({"weights": True, "protocol": "interactive"}, "go with the sealed protocol"),
             ({"gamma": -0.5}, "gamma"),
             ({"gamma_scale": 1e300}, "is too large for these rows"),
             ({"purpose": "x" * 501}, "purpose"),
@@ -209,7 +208,7 @@ class TestWishes:
     def test_terms_say_nothing_of_wishes_for_the_selection(self, market: Market) -> None:
         """Owners read them. The release's kernel comes from public rows here, so chance has no part in it."""
         (market.place / "public.csv").write_text(rows_text(11, count=40))
-        wishes: list[dict[str, Any]] = [{}, {"gamma": 3.0}, {"gamma_scale": 5.0}, {"weights": True}]
+        wishes: list[dict[str, Any]] = [{}, {"gamma": 3.0}, {"gamma_scale": 5.0}, {"folds": 0}]
         found = [
             market.invite(run=f"run-{place}", public_rows="public.csv", epsilon=2.0, offers="uniform", **one)
             for place, one in enumerate(wishes)
@@ -221,7 +220,7 @@ class TestWishes:
 
         assert len({public(run.terms) for run in found}) == 1
         chosen = [market.consumer.folder(run.name).selection for run in found]
-        assert len({(one.gamma, one.weighted) for one in chosen}) == 4
+        assert len({(one.gamma, one.folds) for one in chosen}) == 4
 
     def test_a_run_starts_from_public_rows_that_the_curator_has(self, market: Market) -> None:
         (market.place / "public.csv").write_text(rows_text(21, count=7))

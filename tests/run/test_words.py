@@ -36,9 +36,16 @@ def test_the_headline_has_the_estimate_or_the_in_sample_distance_and_never_both(
     in_sample = headline(run | {"distance": None})
     assert (in_sample.distance, in_sample.interval) == ("in-sample MMD² 0.00298", "")
     assert distance_notes({"distance": None})
+    near = {"distance": {"low": 0.0}, "rows_selected": 100}
+    assert ["equal weight" in " ".join(distance_notes(near | {"weighted": one})) for one in (False, True)] == [
+        False,
+        True,
+    ]
     # Large is what lies above 0.1, and above what so few fresh rows of the target's kind may have: five may have 1/5.
     lows = [(0.09, 100), (0.11, 100), (0.75, 5), (0.85, 5)]
-    found = [bool(distance_notes({"distance": {"low": low}, "rows_selected": rows})) for low, rows in lows]
+    found = [
+        bool(distance_notes({"distance": {"low": low}, "rows_selected": rows, "weighted": False})) for low, rows in lows
+    ]
     assert found == [False, True, False, True]
 
 

@@ -98,13 +98,13 @@ def with_baselines(result: Result, market: LabelledMarket, *, tell: Callable[[st
     rows, gamma = summary.rows / unit, result.gamma * unit**2
     task = Task(market=market, size=SIZE, gamma=gamma, offers=result.terms.rows_per_owner, seed=SEED, epsilon=EPSILON)
 
-    def measured(picked: Rows, weights: Any = None) -> float:
-        return squared_mmd(picked, market.test, gamma=gamma, weights=weights)
+    def measured(picked: Rows) -> float:
+        return squared_mmd(picked, market.test, gamma=gamma)
 
     count = len(market.target)
     scores = svm_scores(rows, summary.labels.astype(np.int64), market)
     lines = [
-        ComparedRows("summary", "this summary", measured(rows, summary.weights), scores=scores),
+        ComparedRows("summary", "this summary", measured(rows), scores=scores),
         ComparedRows("target", f"your {count} rows themselves", measured(market.target), "they have no labels"),
     ]
     for select, name, meaning in _BASELINES:

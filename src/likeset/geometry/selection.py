@@ -12,7 +12,6 @@ from likeset.arguments import Rows
 from likeset.geometry.greedy import exact_greedy, swap
 from likeset.geometry.kernels import KernelColumns, blocks, kernel_means, median_gamma, rbf_kernel
 from likeset.geometry.labels import ClassChances, class_chances, class_codes, joint_rows
-from likeset.geometry.weights import weights
 
 LARGEST_EXPONENT = 1e37
 """Of a kernel: within what single precision can hold."""
@@ -24,13 +23,11 @@ _JUDGED_ROWS = 512  # picks that are judged at a time
 class Selected:
     """Rows selected from a pool, in order of selection, with what each pick was worth.
 
-    ``weights`` are fitted to what was matched, labels included if these were. ``gains`` and ``squared_mmds`` are by
-    rows alone: whatever a row's label, how it helps the summary to look like the target. ``label_weight`` is 0 where
-    labels did not count, ``label_skill`` where that was not tried.
+    ``gains`` and ``squared_mmds`` are by rows alone: whatever a row's label, how it helps the summary to look like the
+    target. ``label_weight`` is 0 where labels did not count, ``label_skill`` where that was not tried.
     """
 
     indices: NDArray[np.int64]
-    weights: NDArray[np.float64]
     gains: NDArray[np.float64]
     squared_mmds: NDArray[np.float64]
     label_weight: float = 0.0
@@ -47,7 +44,6 @@ class Selection:
     """
 
     gamma: float | None = None
-    weighted: bool = False
     swaps: int = 2
     folds: int = 0
 
@@ -77,10 +73,9 @@ class Selection:
             rows, wanted, shares, label_weight = joint_rows(pool, target, chances, size=size, gamma=gamma)
         matched = exact_greedy(rows, wanted, min(size, len(pool)), gamma=gamma, target_weights=shares)
         chosen = swap(rows, wanted, matched.indices, gamma=gamma, passes=self.swaps, target_weights=shares)
-        judged = replace(self.judge(pool[chosen], target), indices=chosen)
-        if self.weighted:
-            judged = replace(judged, weights=weights(rows[chosen], wanted, gamma=gamma, target_weights=shares))
-        return replace(judged, label_weight=label_weight, label_skill=0.0 if chances is None else chances.skill)
+        skill = 0.0 if chances is None else chances.skill
+        judged = self.judge(pool[chosen], target)
+        return replace(judged, indices=chosen, label_weight=label_weight, label_skill=skill)
 
     def class_chances(self, pool: Rows, target: Rows, labels: NDArray[Any] | None) -> ClassChances | None:
         """What the pool says about the target's classes; None where labels are not matched."""
@@ -124,7 +119,6 @@ def _judgement(
     objectives = 2.0 * np.cumsum(attraction) / number - pairs / number**2
     return Selected(
         indices=np.arange(len(attraction)),
-        weights=np.full(len(attraction), 1.0 / len(attraction)),
         gains=attraction - repulsion / number,
         squared_mmds=np.maximum(0.0, within_target - objectives),
     )
@@ -142,8 +136,8 @@ Curve = NDArray[np.float64]
 class HeldOut:
     """Squared MMD between a summary and its target's population, estimated by cross-fitting, with its standard error.
 
-    The estimate may be below zero by chance. ``curve`` is the same for the first rows alone, counting alike: for one,
-    two and so on.
+    All rows of the summary have the same weight. The estimate may be below zero by chance. ``curve`` is the same for
+    the first row, the first two and so on.
     """
 
     squared_mmd: float
@@ -199,32 +193,29 @@ def cross_fit(
         levels = _levels(pool, again, wide[rest], gamma) + _within(own, rest, wide, gamma)
         outside = _levels(pool, again, wide[fold], gamma) + float(own.mean())
         optimism += (outside - levels) * (len(rest) / count) * (len(fold) / count)
-        values[fold] = 2.0 * (own[fold] - _matched(pool, again, wide[fold], gamma)[:, 0])
+        values[fold] = 2.0 * (own[fold] - _matched(pool, again, wide[fold], gamma)[:, -1])
     return _estimate(in_sample + optimism, values, _spread_of_mean(wide, gamma))
 
 
 def _estimate(levels: Curve, values: Curve, spread: float) -> HeldOut:
-    squared_mmd, curve = float(levels[0]), levels[1:]
     error = float(np.sqrt(values.var(ddof=1) / len(values) + spread))
-    return HeldOut(squared_mmd, error, curve)
+    return HeldOut(float(levels[-1]), error, levels)
 
 
 def _matched(pool: Rows, selected: Selected, target: Rows, gamma: float) -> Curve:
-    """For each row of the target its mean kernel with the weighted summary, and with its first rows."""
+    """For each row of the target its mean kernel with the first row of the summary, the first two and so on."""
     kernel = rbf_kernel(target, pool[selected.indices].astype(np.float64), gamma=gamma)
-    first = np.cumsum(kernel, axis=1) / np.arange(1, kernel.shape[1] + 1)
-    return np.concatenate([(kernel @ selected.weights)[:, None], first], axis=1)
+    return np.asarray(np.cumsum(kernel, axis=1) / np.arange(1, kernel.shape[1] + 1))
 
 
 def _levels(pool: Rows, selected: Selected, target: Rows, gamma: float) -> Curve:
-    """Squared MMD of the weighted summary, and of its first rows, less the kernel within the target."""
+    """Squared MMD of the first row of the summary, the first two and so on, less the kernel within the target."""
     rows = pool[selected.indices].astype(np.float64)
-    weighted, pairs = 0.0, np.empty(len(rows))
+    pairs = np.empty(len(rows))
     for part in blocks(len(rows), width=len(rows)):
         kernel = rbf_kernel(rows[part], rows, gamma=gamma)
-        weighted += float(selected.weights[part] @ kernel @ selected.weights)
         pairs[part] = 2.0 * np.tril(kernel, k=part.start - 1).sum(axis=1) + 1.0
-    within = np.append(weighted, np.cumsum(pairs) / np.arange(1, len(rows) + 1) ** 2)
+    within = np.cumsum(pairs) / np.arange(1, len(rows) + 1) ** 2
     return np.asarray(within - 2.0 * _matched(pool, selected, target, gamma).mean(axis=0))
 
 

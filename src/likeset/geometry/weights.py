@@ -10,9 +10,7 @@ JITTER = 1e-9
 """Added to the kernel's diagonal: equal rows make it singular; the squared MMD changes by at most this much."""
 
 
-def weights(
-    selected: ArrayLike, target: ArrayLike, *, gamma: float, target_weights: ArrayLike | None = None
-) -> NDArray[np.float64]:
+def weights(selected: ArrayLike, target: ArrayLike, *, gamma: float) -> NDArray[np.float64]:
     """Non-negative weights, summing to 1, that minimise the squared MMD to the target (what ProtoDash optimises).
 
     With ``K = R'R`` the kernel of the selected rows and ``a`` their mean kernel with the target, the squared MMD of
@@ -25,7 +23,6 @@ def weights(
         selected: rows to weigh.
         target: rows to match.
         gamma: width of the kernel.
-        target_weights: what each row of the target counts, summing to 1; alike if not given.
     """
     from scipy.linalg import solve_triangular  # late: loading it takes longer than most matches
     from scipy.optimize import nnls
@@ -34,8 +31,7 @@ def weights(
     arguments.same_columns("selected", rows, "target", wanted)
     rows = rows.astype(np.float64)
     kernel = rbf_kernel(rows, rows, gamma=gamma)
-    shares = None if target_weights is None else arguments.shares("target_weights", target_weights, length=len(wanted))
-    attraction = KernelColumns(wanted, gamma=gamma, dtype=np.dtype(np.float64)).means(rows, weights=shares)
+    attraction = KernelColumns(wanted, gamma=gamma, dtype=np.dtype(np.float64)).means(rows)
     root = np.linalg.cholesky(kernel + JITTER * np.eye(len(rows)), upper=True)
     hull = root - solve_triangular(root, attraction, trans="T")[:, None]
     # t at the size of ||C w|| for equal weights keeps the two parts of the sum comparable, hence well conditioned.

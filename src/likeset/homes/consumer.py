@@ -316,11 +316,12 @@ class Consumer(ComputeHandler):
         made: dict[str, Any] = {
             "target": folder.target,
             "noise": SecretNoise(),
-            "selection": folder.selection,
             "declared": DeclaredRecords(folder.schema(terms)),
         }
         if run.is_split:
             made |= {"secret": self.home.secret, "cards": cards, "reach": self.reach(run)}
+        else:
+            made["selection"] = folder.selection
         return (SplitConsumer if run.is_split else ConsumerParty)(terms, **made), ExitStack()
 
     def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002

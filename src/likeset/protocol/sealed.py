@@ -4,7 +4,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -387,7 +387,7 @@ class Consumer(Party):
         self._noise = noise
         self._admission = Admission(terms, declared)
         selection = selection or Selection()
-        self._weighted, self._folds = selection.weighted, selection.folds
+        self._folds = selection.folds
         self._gamma = selection.kernel_width(self._rows)
         self.summary: Summary | None = None
 
@@ -404,7 +404,6 @@ class Consumer(Party):
             rows=self._rows,
             release=release if self.terms.protocol == "interactive" else np.empty(0),
             gamma=self._gamma,
-            weighted=self._weighted,
             folds=self._folds,
         )
         target_release = TargetRelease(release=release)
@@ -432,7 +431,7 @@ class Consumer(Party):
 
     def _fits(self, body: Summary) -> bool:
         """Whether a summary has the form of one: what is computed from it later will not fail."""
-        aligned = (body.rows, body.owners, body.handles, body.weights, body.gains, body.squared_mmds)
+        aligned = (body.rows, body.owners, body.handles, body.gains, body.squared_mmds)
         places = np.concatenate([body.owners, body.absent, body.flagged])
         return (
             len({len(part) for part in aligned}) == 1
@@ -441,8 +440,9 @@ class Consumer(Party):
             and len(body.labels) in (0, len(body.rows))
             and len(body.flagged) == len(body.reasons)
             and bool(((places >= 0) & (places < len(self.terms.owners))).all())
-            and all(bool(np.isfinite(part).all()) for part in (body.rows, body.weights, body.gains, body.squared_mmds))
-            and bool((body.weights >= 0.0).all())
+            and all(bool(np.isfinite(part).all()) for part in (body.rows, body.gains, body.squared_mmds))
+            and 0 <= body.label_weight <= 100
+            and 0 <= body.label_skill <= 100
         )
 
 
@@ -524,7 +524,7 @@ class Curator(Party):
     def _handle(self, message: Message) -> Work:
         if isinstance(message.body, Target):
             chosen = message.body
-            self._selection = Selection(gamma=chosen.gamma, weighted=chosen.weighted, folds=chosen.folds)
+            self._selection = Selection(gamma=chosen.gamma, folds=chosen.folds)
             self._target = message.body.rows
             return (yield from self._begin(message.body))
         if self._is_late(message):
@@ -575,8 +575,6 @@ class Curator(Party):
             reason = "rows cannot be compared by a kernel of that width"
         elif not 0 <= target.folds <= MOST_FOLDS:
             reason = f"wants more than {MOST_FOLDS} folds, or less than none"
-        elif target.weighted and interactive:
-            reason = "weights go with sealed offers of rows"
         if reason:
             raise IllegalMessage(f"{title_of_message(message)}: {reason}")
 
@@ -625,7 +623,6 @@ class Curator(Party):
             labels=narrow(labels[chosen]) if len(labels) else labels,
             owners=owners[chosen].astype(np.int64),
             handles=np.concatenate([offer.handles for offer in offers])[chosen],
-            weights=selected.weights,
             gains=selected.gains,
             squared_mmds=selected.squared_mmds,
             rows_seen=self.rows_seen,
@@ -633,8 +630,8 @@ class Curator(Party):
             flagged=np.array([places[flag.owner] for flag in flags], dtype=np.int64),
             reasons=np.array([flag.reason for flag in flags], dtype=np.str_),
             records=self._chosen_records(held, chosen),
-            label_weight=selected.label_weight,
-            label_skill=selected.label_skill,
+            label_weight=round(100.0 * selected.label_weight),
+            label_skill=round(100.0 * selected.label_skill),
             held_out_squared_mmd=held_out.squared_mmd if held_out else math.nan,
             held_out_error=held_out.error if held_out else math.nan,
         )
@@ -706,8 +703,8 @@ class SealedCurator(Curator):
         self, terms: Terms, *, noise: Noise, fold_key: int | None, declared: DeclaredRecords | None = None
     ) -> None:
         super().__init__(terms, noise=noise, declared=declared)
-        # The curator's secret, which draws the folds of the target; numbers in the summary that depend on rows outside
-        # it are then rounded. None where all parties are in one process.
+        # The curator's secret, which draws the folds of the target; the estimate, which depends on rows outside the
+        # summary, is then rounded. None where all parties are in one process.
         self._fold_key = fold_key
         self._misfits: dict[str, float] = {}
         self._held: dict[str, Offer] = {}
@@ -780,23 +777,5 @@ class SealedCurator(Curator):
         chances = selection.class_chances(pool, target, labels) if matched else None
         selected = selection.select(pool, target, self.terms.size, chances=chances)
         self.held_out = cross_fit(selection, pool, target, selected, fold_key=self._fold_key or 0, chances=chances)
-        if self._fold_key is None:
-            return self._summary(held, selected, self.held_out)
-        return self._summary(held, _rounded(selected), self.held_out and self.held_out.rounded)
-
-
-def _rounded(selected: Selected) -> Selected:
-    """With few digits of the numbers that depend on the labels of all offers.
-
-    Gains and squared MMDs follow from the selected rows and the target; so do weights where labels did not count.
-    """
-    weights = selected.weights
-    if selected.label_weight > 0.0:
-        weights = np.round(weights / weights.mean(), 2)
-        weights /= weights.sum()
-    return replace(
-        selected,
-        weights=weights,
-        label_weight=round(selected.label_weight, 2),
-        label_skill=round(selected.label_skill, 2),
-    )
+        rounded = self.held_out and (self.held_out if self._fold_key is None else self.held_out.rounded)
+        return self._summary(held, selected, rounded)

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from likeset.arguments import Rows
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, PartyFailed
 from likeset.geometry.selection import Selection
-from likeset.geometry.weights import weights
 from likeset.ledger.budget import Charge
 from likeset.privacy.events import Relation, Unbounded, View
 from likeset.privacy.noise import Noise
@@ -470,7 +469,6 @@ class SplitConsumer(ComputeParty):
         noise: Noise,
         secret: CardSecret,
         cards: Mapping[str, Card],
-        selection: Selection | None = None,
         declared: DeclaredRecords | None = None,
         reach: bytes = b"",
     ) -> None:
@@ -480,7 +478,6 @@ class SplitConsumer(ComputeParty):
             reason = f"has numbers beyond the {terms.kernel.largest:g} that the terms allow; scale it down"
             raise InvalidArgument("target", f"array of shape {self._rows.shape}", reason)
         self._noise = noise
-        self._weighted = selection is not None and selection.weighted
         self._declared, self._records = declared, records_of_run(terms, declared)
         self._envelopes: dict[str, dict[int, bytes]] | None = None
         self.summary: Summary | None = None
@@ -621,7 +618,6 @@ class SplitConsumer(ComputeParty):
             labels=held.labels,
             owners=np.array([places[owner] for owner, _ in bought], dtype=np.int64),
             handles=held.handles,
-            weights=weights(rows, self._rows, gamma=self._split.gamma) if self._weighted else judged.weights,
             gains=judged.gains,
             squared_mmds=judged.squared_mmds,
             rows_seen=self._shape.slots * len(owners),

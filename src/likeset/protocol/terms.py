@@ -368,7 +368,10 @@ class RunSettings(_Rounds):
         "trusted",
         default="auto",
     )
-    weights: bool = _field("give the selected rows weights that improve the match", default=False)
+    weights: bool = _field(
+        "fit weights of the selected rows to the target; the estimated distance is for equal weights",
+        default=False,
+    )
     labels: Literal["match", "ignore"] = _field(
         "``match``: with ``sealed``, owners and the curator use labels that are classes, if rows predict them; or "
         "``ignore``. Numbers with decimals are never matched",

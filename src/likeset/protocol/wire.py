@@ -93,7 +93,6 @@ class Target:
     rows: Matrix
     release: Vector  # what owners bid under, and by which bids are checked; empty in ``sealed``
     gamma: float  # of the selection's kernel
-    weighted: bool
     folds: int = 0
 
 
@@ -171,7 +170,6 @@ class Summary:
     labels: Labels  # one each, or none at all
     owners: Numbers  # of each row its owner's place in the terms
     handles: Handles
-    weights: Vector  # non-negative, summing to 1
     gains: Vector  # marginal gain of each pick when it was made
     squared_mmds: Vector  # to the target, after each pick
     rows_seen: int  # rows of owners that the curator saw
@@ -179,8 +177,9 @@ class Summary:
     flagged: Numbers  # places of owners whose messages were not used ...
     reasons: Labels  # ... and why
     records: Blob = field(default_factory=blob)
-    label_weight: float = 0.0  # how much labels counted in the selection
-    label_skill: float = 0.0  # how well rows told labels near the target; 0 where that was not tried
+    # Both depend on labels of rows that were not selected, hence whole hundredths.
+    label_weight: int = 0  # how much labels counted in the selection
+    label_skill: int = 0  # how well rows predicted labels near the target; 0 where that was not tried
     held_out_squared_mmd: float = math.nan  # estimated to the target's population, by cross-fitting
     held_out_error: float = math.nan  # its standard error
 

@@ -418,10 +418,8 @@ def _largest_entry(inputs: Inputs) -> float:
 
 def _selection(settings: RunSettings, inputs: Inputs) -> Selection:
     """How the curator selects; whatever could go wrong with it goes wrong here, before anything is spent."""
-    if settings.weights and settings.protocol == "interactive":
-        raise InvalidArgument("weights", True, "go with the sealed protocol")
     if settings.curator == "split":
-        return Selection(weighted=settings.weights)  # its kernel stands in the terms
+        return Selection()  # its kernel stands in the terms
     given = PAPER_GAMMA if settings.gamma == "median" and settings.schedule == "experiment" else settings.gamma
     if given == "median":
         gamma = gamma_by_median("target", inputs.target.rows, scale=settings.gamma_scale)
@@ -429,7 +427,7 @@ def _selection(settings: RunSettings, inputs: Inputs) -> Selection:
     else:
         gamma = given
         check_width("gamma", gamma, inputs)
-    return Selection(gamma=gamma, weighted=settings.weights, folds=settings.folds)
+    return Selection(gamma=gamma, folds=settings.folds)
 
 
 def open_plan(job: Job, *, secrets: RunSecrets) -> Plan:

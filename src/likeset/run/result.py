@@ -18,6 +18,7 @@ from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.geometry.kernels import rbf_kernel, squared_mmd
 from likeset.geometry.shapley import Game, selection_game, shapley
+from likeset.geometry.weights import weights
 from likeset.protocol.notices import Notice, notice_documents
 from likeset.protocol.party import Traffic
 from likeset.protocol.prices import PlannedView
@@ -135,12 +136,12 @@ class Pick:
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """Squared MMD between a summary and the population that the target was drawn from, by cross-fitting."""
+    """Squared MMD between a summary, all rows with equal weight, and the target's population, by cross-fitting."""
 
     squared_mmd: float  # may be below zero by chance
     low: float  # of an interval that covers the true number in about 95 of 100 runs; never below zero
     high: float
-    # For the first row, the first two and so on, all with the same weight. Empty between organisations: there it would
+    # For the first row, the first two and so on. Empty between organisations: there it would
     # tell of rows that nobody bought.
     curve: tuple[float, ...]
 
@@ -204,8 +205,15 @@ class Result:
         return (*self.file_warnings, *self.warnings)
 
     @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        """Of the selected rows: a function of these rows and the target alone."""
+        if self.plan.settings.weights:
+            return weights(self.rows, self.target, gamma=self.gamma)
+        return np.full(len(self.rows), 1.0 / len(self.rows))
+
+    @cached_property
     def in_sample_squared_mmd(self) -> float:
-        return squared_mmd(self.rows, self.target, gamma=self.gamma, weights=self.summary.weights)
+        return squared_mmd(self.rows, self.target, gamma=self.gamma, weights=self.weights)
 
     @property
     def distance(self) -> Distance | None:
@@ -296,7 +304,7 @@ class Result:
         if label is not None and label not in table.column_names and len(summary.labels):
             table = table.append_column(label, pa.array(summary.labels))
         names = [owner for owner, _ in self.picks] if owners is None else owners
-        for name, column in (("owner", pa.array(names)), ("weight", pa.array(summary.weights))):
+        for name, column in (("owner", pa.array(names)), ("weight", pa.array(self.weights))):
             # A declared column may have one of these names.
             table = table.append_column(f"likeset_{name}" if name in table.column_names else name, column)
         return table.append_column(HANDLE, pa.array(summary.handles)) if self.with_handles else table
@@ -321,8 +329,9 @@ class Result:
             "rows_selected": len(self.rows),
             "distance": None if self.distance is None else asdict(self.distance),
             "in_sample_squared_mmd": self.in_sample_squared_mmd,
+            "weighted": settings.weights,
             "gamma": self.gamma,
-            "labels": {"weight": self.summary.label_weight, "skill": self.summary.label_skill},
+            "labels": {"weight": self.summary.label_weight / 100, "skill": self.summary.label_skill / 100},
             "comparison": asdict(self.comparison),
             "access_ratio": self.access_ratio,
             "rows_seen": self.summary.rows_seen,
@@ -581,6 +590,7 @@ def story(
     document = {
         "distance": None if result.distance is None else asdict(result.distance),
         "in_sample_squared_mmd": result.in_sample_squared_mmd,
+        "weighted": result.plan.settings.weights,
         "target": {"rows": len(result.target)},
         "rows_selected": len(result.rows),
         "size": terms.size,

@@ -285,7 +285,6 @@ def _run_split(
         noise=draws.noises[2],
         secret=draws.secrets.card(terms.consumer),
         cards=cards,
-        selection=plan.selection,
         declared=plan.inputs.declared,
     )
     others = {

@@ -196,7 +196,8 @@ def distance_notes(result: Mapping[str, Any]) -> list[str]:
     far = "This is a large distance: few rows like the target's were offered. The report shows the columns that differ."
     # Fresh rows of the target's kind have (1 - mean kernel) / rows on average, which is at most 1 / rows.
     is_far = result["distance"]["low"] > max(_FAR, _TIMES_FRESH / result["rows_selected"])
-    return [far] if is_far else []
+    equal = "The estimate is for rows of equal weight, not for the weights of this result."
+    return [*([equal] if result["weighted"] else []), *([far] if is_far else [])]
 
 
 def measure_in_words(comparison: Mapping[str, Any]) -> tuple[str, str]:
