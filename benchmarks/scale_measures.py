@@ -4,12 +4,12 @@ python benchmarks/scale_measures.py pass DIRECTORY --workers 2
 """
 
 import argparse
-import atexit
 import contextlib
 import hashlib
 import json
 import os
 import resource
+import secrets
 import signal
 import sys
 import tempfile
@@ -17,7 +17,9 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,8 +36,9 @@ from likeset.privacy.events import Relation, View
 from likeset.protocol.sealed import RowScore, SealedOwner, foreseen_sample
 from likeset.protocol.terms import Budget, Kernel, Terms
 from likeset.protocol.wire import Message, Offer, TargetRelease, decode
+from likeset.tables.ray_scan import import_ray, ray_pass
 from likeset.tables.records import DeclaredRecords, EnvelopeRecords
-from likeset.tables.scan import MemoryScan, OfferedScan, SourceScan, scan_factory
+from likeset.tables.scan import MemoryScan, OfferedScan, SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources import open_source
 from likeset.transports.local import ChargedParty
@@ -137,11 +140,9 @@ def _drawings(given: Given, schema: Schema) -> tuple[Drawing, Drawing]:
 def one_pass(given: Given) -> Callable[[], object]:
     """The scoring pass: read, map, check, score, keep the best of two draws; the answer is a digest of the draws."""
     schema = _schema(given)
-    stack = contextlib.ExitStack()
-    atexit.register(stack.close)
-    open_scan = stack.enter_context(scan_factory(given.scan, workers=given.workers))
-    scan = open_scan(open_source(given.place), schema)
-    if given.scan != "local":
+    passing = partial(ray_pass, _cluster(given.workers)) if given.scan == "ray" else None
+    scan = SourceScan(open_source(given.place), schema, passing=passing, workers=given.workers)
+    if given.scan == "ray":
         scan.draw(Drawing(1, 1))  # the cluster is there before the clock starts
 
     def work() -> str:
@@ -154,6 +155,14 @@ def one_pass(given: Given) -> Callable[[], object]:
         return hashlib.sha256(b"".join(each.row_numbers.tobytes() for each in drawn)).hexdigest()[:16]
 
     return work
+
+
+def _cluster(workers: int) -> Any:
+    """One that ends with this program, with a token, so that no other user of this machine can enter it."""
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
+    ray = import_ray()
+    ray.init("local", num_cpus=workers, include_dashboard=False, object_store_memory=256 << 20, log_to_driver=False)
+    return ray
 
 
 def _kill_a_worker(killed: list[int]) -> None:

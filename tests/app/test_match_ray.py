@@ -1,4 +1,4 @@
-"""Several owners whose passes share one Ray cluster: the rows of ``--scan local``, and nothing is left behind."""
+"""Several owners whose passes share a Ray cluster that runs: the rows of ``--scan local``, and it goes on running."""
 
 import importlib.util
 import os
@@ -113,59 +113,77 @@ def check_same(out: Path, local: Path) -> None:
     assert (out / "terms.yaml").read_bytes() == (local / "terms.yaml").read_bytes()
 
 
+@dataclass(frozen=True)
+class Cluster:
+    address: str
+    access: Mapping[str, str]  # what a program needs to enter it
+    head: int
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """One that somebody else started, with a token: no other user of this machine can enter it."""
+    theirs = Path(tempfile.mkdtemp(prefix="r-", dir="/tmp"))
+    access = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    command = [
+        *(str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", "--port=0", "--num-cpus=2"),
+        *("--include-dashboard=false", "--disable-usage-stats"),
+        *("--dashboard-agent-listen-port=0", f"--temp-dir={theirs}", f"--object-store-memory={100 << 20}"),
+    ]
+    head = subprocess.Popen(  # noqa: S603 - our own arguments
+        command,
+        env={**os.environ, **access},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield Cluster(_address_of(theirs, head), access, head.pid)
+        assert head.poll() is None
+    finally:
+        end(head.pid)
+        head.wait()
+        shutil.rmtree(theirs)
+
+
 @pytest.mark.parametrize(
     "place",
     ["ray.shutdown", "likeset.protocol.sealed.draw_offer"],
-    ids=["while the cluster ends", "during an owner's pass"],
+    ids=["while the connection ends", "during an owner's pass"],
 )
-def test_nothing_is_left_after_ctrl_c(place: str, world: World, local: Path, folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
+def test_nothing_is_left_after_ctrl_c(
+    place: str, world: World, local: Path, cluster: Cluster, folder: Path, tmp_path: Path
+) -> None:
+    out, environment = tmp_path / "out", {**cluster.access, "RAY_ADDRESS": cluster.address}
     given = options(world, out, scan="ray", workers=2)
-    ended = match(given, folder, stop=(place, 1, int(signal.SIGINT)))
+    ended = match(given, folder, stop=(place, 1, int(signal.SIGINT)), environment=environment)
     assert ended.code == 130, ended.said
     assert "Traceback" not in ended.said
     assert ended.left == []
     assert list(folder.iterdir()) == []
     if not out.exists():
         assert "go on with --resume" in ended.said
-        ended = match(given | {"resume": True}, folder)
+        ended = match(given | {"resume": True}, folder, environment=environment)
         assert ended.code == 0, ended.said
     check_same(out, local)
 
 
 def test_a_cluster_that_somebody_else_started_is_used_and_left_running(
-    world: World, local: Path, folder: Path, tmp_path: Path
+    world: World, local: Path, cluster: Cluster, folder: Path, tmp_path: Path
 ) -> None:
     """Given as an address, and by ``RAY_ADDRESS``: the second run finds it where the first has left it."""
-    access = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    theirs = folder / "theirs"
-    command = [
-        *(str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", "--port=0", "--num-cpus=2"),
-        *("--include-dashboard=false", "--disable-usage-stats"),
-        *("--dashboard-agent-listen-port=0", f"--temp-dir={theirs}", f"--object-store-memory={100 << 20}"),
-    ]
-    environment = {**os.environ, **access}
-    head = subprocess.Popen(  # noqa: S603 - our own arguments
-        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    try:
-        address = _address_of(theirs, head)
-        before = set(processes(head.pid))
-        for name, scan, more in [("given", f"ray:{address}", {}), ("named", "ray", {"RAY_ADDRESS": address})]:
-            out = tmp_path / name
-            ended = match(options(world, out, scan=scan), folder, environment={**access, **more})
-            assert ended.code == 0, ended.said
-            check_same(out, local)
-            assert ended.left == []
-            assert [path.name for path in folder.iterdir() if path.name.startswith("likeset-")] == []
-        assert head.poll() is None
-        assert {process for process in before if Path(f"/proc/{process}").exists()} == before
-        refused = match(options(world, tmp_path / "out", scan=f"ray:{address}"), folder)
-        assert refused.code == 2
-        assert "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN" in refused.said
-    finally:
-        end(head.pid)
-        head.wait()
+    address, access, before = cluster.address, cluster.access, set(processes(cluster.head))
+    for name, scan, more in [("given", f"ray:{address}", {}), ("named", "ray", {"RAY_ADDRESS": address})]:
+        out = tmp_path / name
+        ended = match(options(world, out, scan=scan), folder, environment={**access, **more})
+        assert ended.code == 0, ended.said
+        check_same(out, local)
+        assert ended.left == []
+        assert list(folder.iterdir()) == []
+    assert {process for process in before if Path(f"/proc/{process}").exists()} == before
+    refused = match(options(world, tmp_path / "out", scan=f"ray:{address}"), folder)
+    assert refused.code == 2
+    assert "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN" in refused.said
 
 
 def _address_of(theirs: Path, head: "subprocess.Popen[bytes]") -> str:

@@ -21,7 +21,7 @@ from likeset.tables.sources import open_source
 def test_a_cluster_of_two_workers_gives_the_draw_from_memory_whatever_happens_to_them(tmp_path: Path) -> None:
     """The program compares draws bit by bit and fails otherwise; here, that every row went by once.
 
-    A killed worker changes nothing, a row that cannot be used is named, and the cluster hears this machine only.
+    A killed worker changes nothing, and a row that cannot be used is named.
     """
     rows = table(9_000)
     place = write(tmp_path / "rows", rows, [1_500, 700, 2_300, 4_500])
@@ -45,8 +45,6 @@ def test_a_cluster_of_two_workers_gives_the_draw_from_memory_whatever_happens_to
     places = {"part-001.parquet, row group 1, row 650", "part-003.parquet, row group 0, row 20"}
     assert trial["error"]["place"] in places
     assert trial["error"]["column"] == "ward"
-    assert trial["listening"]
-    assert set(trial["listening"]) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
 def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

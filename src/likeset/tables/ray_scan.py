@@ -1,15 +1,12 @@
 """The owner's second pass on a Ray cluster: workers read the rows where they lie, and only what is kept travels.
 
 A worker that is lost takes nothing with it: its unit is read again elsewhere, with the same result. The cluster is the
-owner's own, and its workers see the owner's rows and keys; a cluster that is started here hears this machine only.
+owner's own, and its workers see the owner's rows and keys. likeset never starts one.
 """
 
-import atexit
 import logging
 import os
 import socket
-import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -25,7 +22,6 @@ from likeset.tables.sources import Part
 _RETRIES = 5
 _UNITS_A_WORKER = 4  # at least, where there are enough parts: so that all are done at about the same time
 _IN_FLIGHT = 2  # units for each worker that are handed out at a time
-_STORE_BYTES = 256 << 20
 _SECONDS_TO_REACH = 10.0
 _SECONDS_TO_ANSWER = 120.0
 
@@ -97,42 +93,24 @@ def _pass_over_unit(
 
 
 @contextmanager
-def ray_cluster(address: str | None = None, *, workers: int = 1) -> Iterator[Any]:
-    """Ray, connected by this block. A cluster that is started here ends with it; one that was already running stays.
-
-    Without an address, ``RAY_ADDRESS`` names the cluster. If it is not set, a cluster of ``workers`` workers starts on
-    this machine and listens on loopback only.
-    """
-    given = address or os.environ.get("RAY_ADDRESS") or "local"
-    place = None if given == "local" else given
-    ray = import_ray(place)
-    if place is not None:
-        _check_reachable(place)
-    folder = _private_folder() if place is None else None
-
-    def end() -> None:
-        try:
-            ray.shutdown()
-        finally:
-            if folder is not None:
-                folder.cleanup()
-
-    atexit.register(end)  # for a program that is interrupted while it ends
+def ray_cluster(address: str | None = None) -> Iterator[Any]:
+    """Ray, connected by this block to a cluster that runs; without an address, to the one that RAY_ADDRESS names."""
+    ray, place = import_ray(), address or os.environ.get("RAY_ADDRESS")
+    if not place or place == "local":  # Ray would start a cluster, which other users of this machine can enter
+        raise InvalidArgument("scan", "ray", _NO_ADDRESS)
+    _check_reachable(place)
     try:
-        _connect(ray, place, None if folder is None else folder.name, workers=workers)
+        try:
+            ray.init(address=place, log_to_driver=False, logging_level=logging.ERROR)
+        except Exception as error:  # Ray raises many kinds, some of them its own private ones
+            raise _unusable(place, f"{_NOT_JOINED} ({type(error).__name__})") from None
+        _check_workers(ray, place)
         yield ray
     finally:
-        end()
-        atexit.unregister(end)
+        ray.shutdown()
 
 
-def import_ray(address: str | None = None) -> Any:
-    # These are read when Ray is first loaded. It does not report its use, does not warn of a change that concerns
-    # graphics cards, and, unless other machines are to be reached, does not listen to them.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    if address is None:
-        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+def import_ray() -> Any:
     try:
         import ray
     except ImportError:
@@ -140,29 +118,9 @@ def import_ray(address: str | None = None) -> Any:
     return ray
 
 
-def _connect(ray: Any, address: str | None, folder: str | None, *, workers: int) -> None:
-    settings: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": logging.ERROR}
-    if folder is not None:
-        settings |= {
-            "address": "local",
-            "num_cpus": workers,
-            "include_dashboard": False,
-            "object_store_memory": _STORE_BYTES,
-            "_node_ip_address": "127.0.0.1",
-            "_temp_dir": folder,
-        }
-    try:
-        ray.init(**settings)
-    except Exception as error:  # Ray raises many kinds, some of them its own private ones
-        reason = _NOT_STARTED if address is None else _NOT_JOINED
-        raise _unusable(address, f"{reason} ({type(error).__name__})") from None
-    if address is not None:
-        _check_workers(ray, address)
-
-
-_NOT_STARTED = (
-    "no cluster starts here; set RAY_TMPDIR to a folder of a short name, with room, that can be written to, make room "
-    "in memory, or use --scan local, which needs no Ray"
+_NO_ADDRESS = (
+    "names no cluster; start one of your own (docs/performance.md), give it as ray:ADDRESS or in RAY_ADDRESS, or use "
+    "--scan local, which needs no Ray"
 )
 _NOT_JOINED = (
     "no cluster there lets this program in; give the address that `ray start` printed, with the same versions of Ray "
@@ -171,18 +129,8 @@ _NOT_JOINED = (
 )
 
 
-def _unusable(address: str | None, reason: str) -> InvalidArgument:
-    return InvalidArgument("scan", "ray" if address is None else f"ray:{address}", reason)
-
-
-def _private_folder() -> "tempfile.TemporaryDirectory[str]":
-    """Nobody else may enter it. Ray's sockets lie in it, whose names must be short: elsewhere than Linux, ``/tmp``."""
-    usual = tempfile.gettempdir() if sys.platform.startswith("linux") else "/tmp"  # noqa: S108 - the folder is private
-    parent = os.environ.get("RAY_TMPDIR") or usual
-    try:
-        return tempfile.TemporaryDirectory(prefix="likeset-", dir=parent, ignore_cleanup_errors=True)
-    except OSError as error:
-        raise _unusable(None, f"{_NOT_STARTED} ({parent}: {error.strerror})") from None
+def _unusable(address: str, reason: str) -> InvalidArgument:
+    return InvalidArgument("scan", f"ray:{address}", reason)
 
 
 def _check_reachable(address: str) -> None:

@@ -469,11 +469,11 @@ def without_dictionaries(table: pa.Table) -> pa.Table:
 def scan_factory(
     text: str = "local", *, workers: int | None = None, progress: Callable[[Passed], None] | None = None
 ) -> Iterator[Callable[[Source, Schema], SourceScan]]:
-    """How scans are opened, from what a user wrote; what was started for them ends with the block.
+    """How scans are opened, from what a user wrote; a connection for them ends with the block.
 
-    ``local`` is this machine, ``ray:ADDRESS`` a Ray cluster that runs, and ``ray`` the one that ``RAY_ADDRESS`` names,
-    or else one that is started here and hears this machine only. ``workers`` are threads on this machine, or workers of
-    the cluster that is started; as many as there are cores if None.
+    ``local`` is this machine, ``ray:ADDRESS`` a Ray cluster that runs, and ``ray`` the one that ``RAY_ADDRESS`` names.
+    ``workers`` are threads on this machine; on a cluster, the size of a unit of work follows from their number.
+    As many as there are cores if None.
     """
     count = arguments.count("workers", workers) if workers is not None else _cores()
     kind, _, address = text.partition(":")
@@ -483,7 +483,7 @@ def scan_factory(
     elif kind == "ray" and (address or ":" not in text):
         from likeset.tables.ray_scan import ray_cluster, ray_pass
 
-        with ray_cluster(address or None, workers=count) as ray:
+        with ray_cluster(address or None) as ray:
             yield partial(opened, passing=partial(ray_pass, ray))
     else:
         raise InvalidArgument("scan", text, "must be local, ray or ray:ADDRESS")
