@@ -65,6 +65,15 @@ def test_very_many_whole_numbers_as_labels_are_announced() -> None:
     assert not [notice for notice in ignored.warnings_ if notice.kind == "labels-are-classes"]
 
 
+def test_whole_floats_as_labels_are_matched_as_the_integers_are() -> None:
+    whole = {name: (table[:, 0] > np.median(table[:, 0])).astype(int) for name, table in OWNERS.items()}
+    floats = {name: labels.astype(float) for name, labels in whole.items()}
+    halves = {name: labels + 0.5 for name, labels in floats.items()}
+    skills = [simulated(6).fit(TARGET, OWNERS, labels).label_skill_ for labels in (whole, floats, halves)]
+    assert skills[0] == skills[1] > 0.0
+    assert skills[2] == 0.0
+
+
 HOLED = np.array([*rows(2, 17), [0.0, 0.0, np.nan]])
 BAD_DATA: list[tuple[str, dict[str, Any]]] = [
     (r"owners", {"owners": {}}),
@@ -83,7 +92,9 @@ BAD_DATA: list[tuple[str, dict[str, Any]]] = [
     (r"labels\['south'\]", {"labels": {**LABELS, "south": np.array(["word"] * 50)}}),
     (r"1001 letters", {"labels": {name: ["x" * 1001] * len(LABELS[name]) for name in LABELS}}),
     (r"labels\['south'\]", {"labels": {**LABELS, "south": [[1], [2, 3]]}}),
-    (r"labels\['south'\]", {"labels": {**LABELS, "south": np.array([None] * 50)}}),
+    (r"labels\['south'\].*50 of 50 labels", {"labels": {**LABELS, "south": np.array([None] * 50)}}),
+    (r"labels\['south'\].*1 of 50 labels", {"labels": {**LABELS, "south": [np.nan, *[0.0, 1.0, 0.5] * 16, 1.0]}}),
+    (r"labels\['south'\].*2 of 50 labels", {"labels": {**LABELS, "south": pd.array([1, None] + [2] * 47 + [None])}}),
     (r"labels\['south'\]", {"labels": {**LABELS, "south": np.array(["word", 1] * 25, dtype=object)}}),
     (r"labels\['south'\]", {"labels": {**LABELS, "south": np.full(50, "2020-01-01", dtype="M8[D]")}}),
     (r"target", {"target": rows(0, 30)[0]}),

@@ -28,6 +28,7 @@ from likeset.run.plan import draws_of_run, make_plan, new_draws
 from likeset.run.result import Result, story
 from likeset.run.runs import check_workers_here, notebook_progress, run_here
 from likeset.tables.frames import (
+    MANY_CLASSES,
     MarketArrays,
     check_frame,
     checked_owners,
@@ -43,7 +44,6 @@ from likeset.text import near_miss
 from likeset.transports.local import Progress
 
 _SPREAD = 3.0  # a factor between the scales of two tables of one kind that needs an explanation
-_MANY_CLASSES = 100  # more whole numbers than that are more often measurements
 
 
 class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -324,7 +324,7 @@ def _owners_of_arrays(settings: RunSettings, arrays: MarketArrays, safe: Mapping
     if settings.labels == "match":
         whole = [np.unique(values) for values in labels.values() if values.dtype.kind in "iu"]
         classes = len(np.unique(np.concatenate(whole))) if whole else 0
-        warnings += [notices.labels_are_classes(classes)] if classes > _MANY_CLASSES else []
+        warnings += [notices.labels_are_classes(classes)] if classes > MANY_CLASSES else []
     if settings.seed is not None and settings.noise == "secret":
         warnings.append(notices.NOT_REPEATABLE)
     return OwnersTables(

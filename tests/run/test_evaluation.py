@@ -152,6 +152,18 @@ def test_number_labels_are_judged_by_r2_and_weights_count() -> None:
 
 
 @pytest.mark.usefixtures("few_trees")
+def test_whole_floats_are_classes_unless_they_are_many() -> None:
+    rows, names = labelled(120, seed=51)
+    labels = (names == "ill").astype(float)
+    halves: dict[str, Any] = {"test_rows": rows[::2], "test_labels": labels[::2]}
+    for given in (labels[1::2], labels[1::2].astype(int)):
+        assert likeset.evaluate(rows[1::2], given, **halves).task == "classes"
+    for changed in (labels + 0.5, 1.0 * np.arange(120)):
+        found = likeset.evaluate(rows[1::2], changed[1::2], test_rows=rows[::2], test_labels=changed[::2])
+        assert found.task == "numbers"
+
+
+@pytest.mark.usefixtures("few_trees")
 def test_test_rows_that_models_were_trained_on_are_counted() -> None:
     rows, labels = labelled(60, seed=11)
     found = likeset.evaluate(rows[:30], labels[:30], test_rows=rows[25:], test_labels=labels[25:])
@@ -197,7 +209,8 @@ def test_one_class_unknown_classes_and_tiny_tests_are_said() -> None:
         ({"test_rows": np.zeros((1, 2)), "test_labels": ["a"]}, "at least two are needed"),
         ({"test_ids": ["a", "b"]}, "one id for each of 3 rows"),
         ({"resamples": 3}, "resamples"),
-        ({"labels": [1.0, 2.0, 3.0, np.nan], "test_labels": [1.0, 2.0, 3.0]}, "leave such rows out"),
+        ({"labels": [1.0, 2.0, 3.0, np.nan], "test_labels": [1.0, 2.0, 3.0]}, "1 of 4 labels.*leave such rows out"),
+        ({"labels": np.array(["a", None, "b", None], dtype=object)}, "2 of 4 labels.*leave such rows out"),
     ],
 )
 def test_what_cannot_be_judged_is_refused_by_name(changes: dict[str, object], words: str) -> None:

@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +30,7 @@ from likeset.geometry.offers import uniform
 from likeset.run.job import JOB, Job, TableRows
 from likeset.run.runs import SUMMARY, notebook_progress, read_json, read_result
 from likeset.tables.cells import MissingWords
-from likeset.tables.frames import check_frame, column_names, numbers
+from likeset.tables.frames import MANY_CLASSES, check_frame, column_names, label_array, numbers, whole_as_classes
 from likeset.tables.scan import without_dictionaries, written_ids
 from likeset.tables.schema import Schema
 from likeset.tables.sources import checked_columns, open_source
@@ -97,7 +97,6 @@ def _untrained(model: str, rows: int, *, numbers: bool, seed: int) -> Any:
 
 _FEW = 30  # test rows, or persons
 _ENDS = (2.5, 97.5)
-_MANY_CLASSES = 50
 _MEASURES = {"classes": ("balanced_accuracy", "accuracy", "auc"), "numbers": ("r2",)}
 _BLOCK = 1 << 18  # counts of test rows in one block
 
@@ -156,8 +155,8 @@ def evaluate(
 
     Args:
         rows: of the summary; an array or a data frame of numbers, or with a schema a data frame with its columns.
-        labels: of these; floating-point numbers are to be predicted as such, everything else are classes. With a schema
-            they may stand in the frame, in the column that it declares as label.
+        labels: of these; texts, whole numbers and a few whole floating-point numbers are classes; other floating-point
+            numbers are predicted as such. With a schema they may stand in the frame, in the column that it declares.
         test_rows: labelled rows of the target's kind, with the same columns.
         test_labels: of these, likewise.
         test_ids: whose test rows these are. Intervals then resample persons, not rows. With a schema that declares an
@@ -195,6 +194,11 @@ def evaluate(
     test = read("test_rows", test_rows, "test_labels", test_labels, None)
     for name, (others, other_labels) in (compare or {}).items():
         sets[name] = [read(name, others, f"compare[{name!r}]", other_labels, None)]
+    if labels is not None:  # else the schema declares whether they are numbers
+        every = [*(part for (part,) in sets.values()), test]
+        classes = whole_as_classes(*(part.labels for part in every))
+        *trained, test = (replace(part, labels=own) for part, own in zip(every, classes, strict=True))
+        sets = {name: [part] for name, part in zip(sets, trained, strict=True)}
     ids = None if test_ids is None else np.asarray(test_ids).astype(np.str_)
     if ids is not None and ids.shape != test.labels.shape:
         reason = f"must be one id for each of {len(test.labels)} rows"
@@ -267,14 +271,7 @@ def evaluate_sets(
 
 
 def _training_rows(argument: str, rows: Rows, labels: ArrayLike, weights: ArrayLike | None = None) -> TrainingRows:
-    values = np.asarray(labels)
-    values = values.astype(np.str_) if values.dtype.kind == "O" else values
-    if values.ndim != 1 or len(values) != len(rows):
-        raise InvalidArgument(
-            argument, f"array of shape {values.shape}", f"must be one label for each of {len(rows)} rows"
-        )
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise InvalidArgument(argument, "not finite", "some labels are missing; leave such rows out")
+    values = label_array(argument, labels, length=len(rows))
     shares = None if weights is None else arguments.shares("weights", weights, length=len(rows))
     return TrainingRows(rows, values, shares)
 
@@ -307,7 +304,7 @@ def _notes(summary: TrainingRows, test: TrainingRows, task: str, persons: int | 
         notes.append("The summary has rows of one class only: every model says that class.")
     if len(wanted) == 1:
         notes.append("The test has rows of one class only: an AUC has no meaning.")
-    if summary.labels.dtype.kind in "iu" and len(known) > _MANY_CLASSES:
+    if summary.labels.dtype.kind in "iu" and len(known) > MANY_CLASSES:
         notes.append(
             f"The labels are {len(known):,} different whole numbers and count as classes. To predict them as numbers, "
             "give them as floating-point numbers, or declare kind: number for the label."

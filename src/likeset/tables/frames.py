@@ -17,6 +17,9 @@ from likeset.tables.scan import without_dictionaries
 from likeset.tables.schema import MOST_LETTERS, narrow
 from likeset.tables.sources import arrow_table
 
+MANY_CLASSES = 100  # more whole numbers than that are more often measurements
+_LARGEST_CLASS = 2.0**53  # a larger double need not be the number that was meant
+_GONE = {"None", "nan", "NaT", "<NA>"}  # how Python and pandas show a missing value among others
 _LIBRARIES = ("pandas", "polars", "pyarrow")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._:/@-]+")
 _HOW_TO_GET_A_SCHEMA = (
@@ -162,16 +165,25 @@ def _checked_labels(labels: Any, owners: Mapping[str, Rows]) -> dict[str, NDArra
     if set(named) != set(owners):
         odd = sorted(set(named) ^ set(owners))
         raise InvalidArgument("labels", f"names {odd}", "must have labels for exactly the owners")
-    checked = {name: _label_array(f"labels[{name!r}]", named[name], length=len(owners[name])) for name in owners}
+    checked = {name: label_array(f"labels[{name!r}]", named[name], length=len(owners[name])) for name in owners}
     first, *others = checked
     for name in others:
         if (checked[name].dtype.kind == "U") != (checked[first].dtype.kind == "U"):
             kinds = ["text" if checked[owner].dtype.kind == "U" else "numbers" for owner in (name, first)]
             raise InvalidArgument(f"labels[{name!r}]", kinds[0], f"must be {kinds[1]}, as those of {first!r}")
-    return checked
+    return dict(zip(checked, whole_as_classes(*checked.values()), strict=True))
 
 
-def _label_array(argument: str, values: Any, *, length: int) -> NDArray[Any]:
+def whole_as_classes(*labels: NDArray[Any]) -> list[NDArray[Any]]:
+    """The same labels; floating-point numbers as integers if all of them are whole and few: 0.0 and 1.0 are classes."""
+    floats = [values for values in labels if values.dtype.kind == "f"]
+    known = np.unique(np.concatenate(floats)) if floats else np.empty(0)
+    if len(known) > MANY_CLASSES or (known != np.rint(known)).any() or (np.abs(known) > _LARGEST_CLASS).any():
+        return [*labels]
+    return [values.astype(np.int64) if values.dtype.kind == "f" else values for values in labels]
+
+
+def label_array(argument: str, values: Any, *, length: int) -> NDArray[Any]:
     try:
         array = np.asarray(values)
         if array.dtype.kind == "O":
@@ -181,6 +193,10 @@ def _label_array(argument: str, values: Any, *, length: int) -> NDArray[Any]:
         raise InvalidArgument(argument, type(values).__name__, "must be one label for each row") from error
     if array.shape != (length,):
         raise InvalidArgument(argument, f"array of shape {array.shape}", f"must be one label for each of {length} rows")
+    gone = ~np.isfinite(array) if array.dtype.kind == "f" else [str(value) in _GONE for value in array.flat]
+    if array.dtype.kind in "fO" and (missing := np.count_nonzero(gone)):
+        reason = "are missing or not finite; leave such rows out"
+        raise InvalidArgument(argument, f"{missing:,} of {length:,} labels", reason)
     if array.dtype.kind not in "biufU" or (array.dtype.kind == "U" and not _is_text(values)):
         raise InvalidArgument(argument, f"array of {array.dtype}", "must hold numbers throughout or text throughout")
     if array.dtype.kind == "U":

@@ -13,13 +13,12 @@ from likeset.errors import BadDocument, BadTable
 from likeset.text import without_secrets
 
 with lazy_imports():
-    from likeset.tables import profile, sources
+    from likeset.tables import frames, profile, sources
     from likeset.tables import schema as schemas
 
 schema = typer.Typer(name="schema", no_args_is_help=True, rich_markup_mode="markdown")
 
 _WIDE = 100  # numeric columns
-_MANY_CLASSES = 100  # more whole numbers than that are more often measurements
 
 Files = Annotated[
     list[str], typer.Argument(metavar="FILE...", help="CSV, Parquet, Arrow or another source.", show_default=False)
@@ -219,7 +218,7 @@ def _show_inspection(name: str, inspection: "profile.Inspection") -> None:
     if inspection.too_long:
         words = "rows have a text that is longer than text_bytes of the schema: as an owner's they take no part"
         show_notes([f"{inspection.too_long:,} {words}"])
-    if (classes := inspection.label_classes()) > _MANY_CLASSES:
+    if (classes := inspection.label_classes()) > frames.MANY_CLASSES:
         words = "different whole numbers as labels are a class each; if they are measurements, declare kind: number"
         show_notes([f"{classes:,} {words} in label"])
     show_notes(one.warning for one in inspection.identifying_columns())
