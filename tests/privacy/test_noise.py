@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare, norm
 
 from likeset.errors import InvalidArgument, NoiseUnavailable
-from likeset.privacy import gaussian_mean
+from likeset.privacy import auction, gaussian_mean, mwem_mean
 from likeset.privacy import noise as noise_module
-from likeset.privacy.events import ROW, NoRelease, Relation, Simulated
+from likeset.privacy.events import ROW, NoRelease, Norm, Observer, Relation, RowSum, Simulated
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise, make_release
 
 DRAWS = 3000
@@ -117,39 +117,89 @@ def test_draws_of_secret_noise_never_repeat_and_take_no_seed() -> None:
         SecretNoise(1)  # type: ignore[call-arg]
 
 
+FAR_OUT = 30
+"""In scales: so far out no noise lies by chance, and what is done to noise out there shows."""
+
+
 @pytest.fixture
-def known_opendp(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """OpenDP's samplers return what a test knows: 7 more than they are given, the last place, the likelier side."""
-    answers: dict[str, Callable[[Any], Any]] = {
-        "make_gaussian": lambda values: [value + 7 for value in values],
-        "make_laplace": lambda values: [value + 7 for value in values],
-        "make_noisy_max": lambda scores: len(scores) - 1,
-        "make_randomized_response_bool": lambda answer: answer,
+def known_opendp(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """OpenDP's samplers answer what a test knows, and never twice alike; the noise so far is in the list.
+
+    Numbers count upwards from call to call; the sixth is far out. A choice is the last place, a coin the likelier side.
+    """
+    given: list[int] = []
+
+    def adding(*_: object, scale: float) -> Callable[[list[int]], list[int]]:
+        def sample(values: list[int]) -> list[int]:
+            new = [
+                FAR_OUT * round(scale) if number == 6 else number
+                for number in range(len(given), len(given) + len(values))
+            ]
+            given.extend(new)
+            return [value + noise for value, noise in zip(values, new, strict=True)]
+
+        return sample
+
+    answers: dict[str, Callable[..., Callable[[Any], Any]]] = {
+        "make_gaussian": adding,
+        "make_laplace": adding,
+        "make_noisy_max": lambda *_, **__: lambda scores: len(scores) - 1,
+        "make_randomized_response_bool": lambda *_: lambda answer: answer,
     }
     samplers = (noise_module._laplace, noise_module._gaussian, noise_module._choice, noise_module._response)
     for sampler in samplers:
         sampler.cache_clear()
     for name, answer in answers.items():
-        monkeypatch.setattr(opendp.measurements, name, lambda *_, answer=answer, **__: answer)
-    yield
+        monkeypatch.setattr(opendp.measurements, name, answer)
+    yield given
     for sampler in samplers:
         sampler.cache_clear()
 
 
-@pytest.mark.usefixtures("known_opendp")
-def test_secret_noise_is_what_opendp_drew_and_nothing_else() -> None:
+def test_secret_noise_is_what_opendp_drew_and_nothing_else(known_opendp: list[int]) -> None:
     noise = SecretNoise()
-    assert noise.discrete_gaussian(1e9, 3).tolist() == noise.discrete_laplace(1e9, 3).tolist() == [7, 7, 7]
+    for scale in (10.0, 20.0, 10.0):
+        drawn = [*noise.discrete_gaussian(scale, 3).tolist(), *noise.discrete_laplace(scale, 2).tolist()]
+        assert drawn == known_opendp[-5:]
+    assert max(known_opendp) == FAR_OUT * 20
     assert noise.exponential_choice(np.array([900, 0, 0]), 1.0) == 2
     assert noise.bernoulli(np.array([0.4, 0.6])).tolist() == [False, True]
 
 
-@pytest.mark.usefixtures("known_opendp")
-def test_a_release_has_no_other_noise_than_opendps() -> None:
-    quantity = gaussian_mean.unit_rows(ROW, Relation.REPLACE_ONE)
-    plan = gaussian_mean.plan(quantity, size=2, dimension=2, epsilon=1.0, delta=1e-5)
-    released = gaussian_mean.run(plan, np.array([[1.0, 0.0], [0.0, 0.5]]), SecretNoise()).value
-    assert (released * 2 / plan.event.spacing - 7).tolist() == [2**30, 2**29]
+@pytest.mark.parametrize("quantity", [gaussian_mean.unit_rows, gaussian_mean.selected_unit_rows])
+def test_means_have_no_other_noise_than_opendps(known_opendp: list[int], quantity: Callable[..., Any]) -> None:
+    """Whole: uncut, and drawn anew for each of several releases of one plan and the same rows."""
+    plan = gaussian_mean.plan(quantity(ROW, Relation.REPLACE_ONE), size=2, dimension=2, epsilon=1.0, delta=1e-5)
+    for _ in range(5):
+        released = gaussian_mean.run(plan, np.array([[1.0, 0.0], [0.0, 0.5]]), SecretNoise()).value
+        assert (released * 2 / plan.event.spacing - known_opendp[-2:]).tolist() == [2**30, 2**29]
+    assert len(known_opendp) == 10
+
+
+def test_noisy_sums_of_mwem_have_no_other_noise_than_opendps(known_opendp: list[int]) -> None:
+    """Each iteration chooses the last of two coordinates, whose sum is 0 as is its mean at the start.
+
+    So the last tilt is the sum of what each iteration added: half of the noise, less the mean so far.
+    """
+    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=Relation.REPLACE_ONE)
+    plan = mwem_mean.MwemPlan(size=1000, dimension=2, epsilon=0.5, iterations=3, quantity=quantity)
+    for _ in range(3):
+        state = mwem_mean.run(plan, np.zeros((1000, 2)), SecretNoise()).value.state
+        tilt = 0.0
+        for noise in known_opendp[-3:]:
+            tilt += (noise / 2000 - float(mwem_mean.grid_mean(np.array([tilt]), 2)[0])) / 2.0
+        assert state.tilts.tolist() == [0.0, pytest.approx(tilt, abs=1e-15)]
+    assert max(known_opendp) == FAR_OUT * 4
+
+
+def test_thresholds_of_auctions_have_no_other_noise_than_opendps(known_opendp: list[int]) -> None:
+    """Noise of 0, 1, 2 and so on over an offset of 10 asks one owner more each time; far out it asks 60 more."""
+    plan = auction.plan_threshold(
+        80, epsilon=0.5, offset=10, observer=Observer.COALITION, rounds=8, summary_released=False
+    )
+    bids = auction.Bids(values=tuple(-float(place) for place in range(80)), waited=(1,) * 80)
+    asked = [int(auction.run(plan, bids, SecretNoise()).value.sum()) for _ in range(8)]
+    assert asked == [10 + noise for noise in known_opendp] == [10, 11, 12, 13, 14, 15, 70, 17]
 
 
 def test_simulated_noise_repeats_with_its_seed() -> None:

@@ -12,7 +12,7 @@ from chance import public_coins
 from likeset.errors import InvalidArgument
 from likeset.privacy import width_choice
 from likeset.privacy.events import ROW, PrivacyUnit, Relation
-from likeset.privacy.noise import SecretNoise, SimulatedNoise, random_order
+from likeset.privacy.noise import Integers, SecretNoise, SimulatedNoise, random_order
 
 REPLACE = Relation.REPLACE_ONE
 
@@ -101,6 +101,31 @@ def test_a_row_replaced_in_a_sorted_table_does_not_pair_all_others_anew() -> Non
     ]
     # The claim: one is at most exp(2 * rate * 2) times as likely as the other; and some room for chance.
     assert max(below) <= np.exp(4.0 * rate) * min(below) + 0.2 * draws
+
+
+class SeenScores(SimulatedNoise):
+    """Keeps the scores of a choice, and rows in their order."""
+
+    seen: Integers
+
+    def exponential_choice(self, scores: Integers, rate: float) -> int:
+        self.seen = scores
+        return super().exponential_choice(scores, rate)
+
+
+@pytest.mark.parametrize("size", [10, 100, 1000])
+def test_a_changed_row_moves_the_distance_of_its_own_pair_alone(size: int) -> None:
+    """Ever more rows go far out, one after the other, each out of another pair.
+
+    Wherever a quantile, a mean or a spread of all rows lies, one of these rows moves it, and with it other pairs.
+    """
+    plan = width_choice.WidthPlan(size=size, unit=ROW, rate=1.0, relation=REPLACE)
+    rows, noise = 0.01 * public_coins(size).normal(size=(size, 1)), SeenScores(1)
+    width_choice.run(plan, rows, noise)
+    for place in range(0, size, 2):
+        before, rows[place] = noise.seen, 2.0
+        width_choice.run(plan, rows, noise)
+        assert np.abs(noise.seen - before).max() == plan.event.quantity.sensitivity
 
 
 def test_an_order_is_uniform_and_another_one_each_time() -> None:

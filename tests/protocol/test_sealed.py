@@ -33,6 +33,7 @@ from chance import examples, pinned_coins
 from likeset.errors import BadMessage, BudgetExceeded, IllegalMessage, InvalidArgument, NoiseUnavailable, QuorumMissed
 from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.geometry.selection import Selection
+from likeset.privacy import gaussian_mean
 from likeset.privacy.events import Event, NoRelease, PublicSize, Relation, View
 from likeset.privacy.noise import Integers
 from likeset.protocol.party import CURATOR
@@ -492,6 +493,40 @@ def test_under_add_or_remove_a_consumer_starts_only_where_no_place_rounds_otherw
     world(terms(relation=Relation.REPLACE_ONE)).consumer()
 
 
+class Silent(CountingNoise):
+    """No noise, to see what it would be added to."""
+
+    def discrete_gaussian(self, sigma: float, size: int) -> Integers:
+        return 0 * super().discrete_gaussian(sigma, size)
+
+
+def test_a_row_contributes_the_same_to_the_release_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a product of matrices rounds every other line otherwise, as some processors do.
+
+    The release is a sum of whole lattice steps over a declared size. Without the first row all others move on by one.
+    """
+    honest = np.matmul
+
+    def product(first: Any, second: Any, out: Any = None) -> Any:
+        found = honest(first, second, out=out)
+        found[::2] = np.nextafter(found[::2], np.float32(np.inf))
+        return found
+
+    monkeypatch.setattr(np, "matmul", product)
+    made = world(terms(relation=Relation.ADD_OR_REMOVE), selection=Selection(gamma=1.0))
+    made.noise, rows = Silent(), made.target
+
+    def sums(part: NDArray[np.float32]) -> list[int]:
+        made.target, made.ledger = part, QuickLedger()
+        release = made.consumer().start()[1].body
+        assert isinstance(release, TargetRelease)
+        return [round(value) for value in release.release * made.terms.target_size / gaussian_mean.SPACING]
+
+    alone = [sums(row[None]) for row in rows]
+    assert sums(rows) == np.sum(alone, axis=0).tolist()
+    assert sums(rows[1:]) == np.sum(alone[1:], axis=0).tolist()
+
+
 ONE_ROW = terms(
     owners=("a", "b"),
     size=1,
@@ -576,14 +611,14 @@ def _classes(name: str, codes: NDArray[np.int64]) -> Rows32:
     return np.asarray(drawn, dtype=np.float32)
 
 
-def _run(selection: Selection = SELECTION, **options: Any) -> Outcome:
-    agreed = terms(owners=("a", "b"), size=10, offer_factor=24.0, target_size=60, **options)
-    codes = np.resize(np.array([0, 2, 1, 1]), 240)
+def _run(selection: Selection = SELECTION, *, count: int = 240, size: int = 10, **options: Any) -> Outcome:
+    agreed = terms(owners=("a", "b"), size=size, offer_factor=240.0 / size, target_size=60, **options)
+    codes = np.resize(np.array([0, 2, 1, 1]), count)
     rows = _classes("classes in a line", codes)
     made = world(agreed, selection=selection)
     made.target = _classes("a target of two classes", 2 * (np.arange(60) % 2))  # some lie nearest to the one between
-    made.data = {"a": rows[:120], "b": rows[120:]}
-    made.labels = {"a": codes[:120], "b": codes[120:]}
+    made.data = {"a": rows[: count // 2], "b": rows[count // 2 :]}
+    made.labels = {"a": codes[: count // 2], "b": codes[count // 2 :]}
     return carry(made)
 
 
@@ -607,3 +642,18 @@ def test_the_consumer_is_told_how_much_labels_counted() -> None:
 def test_numbers_that_depend_on_labels_of_all_offers_are_whole_hundredths() -> None:
     summary = _run().summary
     assert (type(summary.label_weight), type(summary.label_skill)) == (int, int)
+
+
+@pytest.mark.parametrize(("size", "count"), [(2, 240), (10, 240), (40, 120), (60, 120), (100, 240)])
+def test_in_no_market_has_the_estimate_more_digits(size: int, count: int) -> None:
+    """Much choice and little; labels that count more than half, half and less."""
+    run = _run(replace(SELECTION, folds=3), size=size, count=count)
+    summary, exact = run.summary, run.curator.party.held_out
+    assert exact is not None
+    for told, more, digits in (
+        (summary.held_out_squared_mmd, exact.squared_mmd, 2),
+        (summary.held_out_error, exact.error, 1),
+    ):
+        assert told != more
+        assert told == pytest.approx(more, abs=0.01)
+        assert len(Decimal(str(told)).normalize().as_tuple().digits) <= digits

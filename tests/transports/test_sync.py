@@ -583,16 +583,18 @@ def _inputs(network: Network, name: str = CURATOR) -> list[int]:
 
 
 class TestCurator:
-    def test_folds_are_drawn_with_a_secret_that_a_new_process_has_again(self, network: Network) -> None:
-        agreed = terms()
-        network.ask(agreed)
+    def test_folds_are_drawn_with_a_secret_of_the_run_that_a_new_process_has_again(self, network: Network) -> None:
+        for name in ("run-1", "run-2"):
+            network.ask(terms(run=name))
         network.settle()
         keys = []
         for _ in range(2):
             mail = network.sync(CURATOR).mail
-            keys.append(mail.party(mail.runs()[0])._fold_key)  # type: ignore[attr-defined]
+            keys.append([mail.party(run)._fold_key for run in mail.runs()])  # type: ignore[attr-defined]
             network.drop()
-        assert keys[0] == keys[1] > 1 << 128
+        assert keys[0] == keys[1]
+        assert len(set(keys[0])) == 2
+        assert min(keys[0]) > 1 << 128
 
     def test_a_run_that_would_draw_under_the_name_of_another_consumers_run_is_not_begun(self, network: Network) -> None:
         mail = network.sync(CURATOR).mail
