@@ -409,7 +409,8 @@ def answered(owner: Owner, agreed: Terms) -> tuple[Outside, list[bytes]]:
 def post(owner: Owner) -> None:
     """Mark all letters of an owner as posted, as a sync does after it wrote their files."""
     for run in owner.mail.runs(role="owner"):
-        owner.mail.posted((row, "folder", f"file-{row.id}") for row in owner.mail.claim(run))
+        for row in owner.mail.claim(run):
+            owner.mail.posted(row, "folder", f"file-{row.id}")
 
 
 class DatedStore(DirectoryStore):

@@ -1,7 +1,9 @@
 """Letters to an owner: one entry point, one transaction, the same bytes for the same letter."""
 
+import sqlite3
+import tempfile
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -32,6 +34,7 @@ from home_world import (
     write_policy,
 )
 
+from likeset import documents
 from likeset.errors import (
     ChargeRefused,
     HomeRestored,
@@ -167,6 +170,23 @@ class TestAnswering:
                     t.connection.execute("UPDATE letters SET content = zeroblob(32) WHERE way = 'out' AND kind = 'bid'")
         with opened(folder) as owner, pytest.raises(IllegalMessage, match=reason):
             owner.mail.hear(script[3])
+
+    def test_an_answered_run_keeps_no_copy_of_its_table(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        folder = make_owner(tmp_path)
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        lines = [line.split(",") for line in (tmp_path / "a.csv").read_text().splitlines()]
+        with closing(sqlite3.connect(tmp_path / "table.db")) as database, database:
+            database.execute("CREATE TABLE t (age REAL, dose REAL, sex TEXT, ill TEXT)")
+            database.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", lines[1:])
+        source = folder / "data" / "patients" / "source.yaml"
+        documents.write(source, {"likeset": "data", "version": 1, "source": f"sqlite:{tmp_path}/table.db?table=t"})
+        with opened(folder) as owner:
+            agreed = terms()
+            approve(owner, agreed)
+            outside = Outside(owner, agreed)
+            assert len(heard(owner, outside.release())) == 1
+            assert outside.run.state == "answered"
+            assert not list(tmp_path.glob("likeset-*"))
 
 
 class TestRefusing:

@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -26,6 +28,7 @@ from home_world import (
 
 from likeset.errors import HomeRestored, InvalidArgument, LikesetError, MailboxTrouble, PostTrouble
 from likeset.homes import review
+from likeset.homes.consumer import Consumer
 from likeset.homes.home import Home, make_party
 from likeset.homes.runs import Run
 from likeset.protocol.party import CURATOR
@@ -116,6 +119,37 @@ class TestWholeRuns:
         look = network.sync("a").once()
         assert (look.taken, look.sent, writes) == (0, 0, [])
         assert home.database.head() == before
+
+    def test_closed_runs_cost_a_quiet_look_nothing(self, network: Network) -> None:
+        """Not one call of a function, in homes of all roles; and all their files are found."""
+        network.held(terms())
+        network.settle()
+
+        def calls(name: str) -> int:
+            count = 0
+
+            def note(_frame: object, event: str, _: object) -> None:
+                nonlocal count
+                count += event == "call"
+
+            sys.setprofile(note)
+            try:
+                network.turn(name)
+            finally:
+                sys.setprofile(None)
+            return count
+
+        for name in (CONSUMER, CURATOR, "a"):
+            network.turn(name)
+            before, database = calls(name), network.sync(name).home.database
+            assert before == calls(name)
+            columns = ", ".join(column.name for column in fields(Run))
+            other = columns.replace("digest", "randomblob(32)", 1).replace(" name", " name || value", 1)
+            many = "WITH RECURSIVE many(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM many LIMIT 300) "
+            with database.deciding() as t:
+                t.connection.execute(f"{many} INSERT INTO runs ({columns}) SELECT {other} FROM runs, many")  # noqa: S608
+            assert len(network.sync(name).mail.runs()) == 301
+            assert calls(name) == before
 
 
 class TestDeciding:
@@ -449,7 +483,7 @@ class TestFiles:
         (folder / ("0" * 64)).write_bytes(bytes((1 << 21) + 16))
         (folder / ("1" * 64)).write_bytes(bytes(4096 + 15))
         look = network.turn("a")
-        assert (look.left, look.taken) == (2, 0)
+        assert (look.left, look.taken) == (0, 0), "no later look would read them"
 
     def test_files_without_content_cost_little_however_many_runs_a_sender_was_in(
         self, network: Network, monkeypatch: pytest.MonkeyPatch
@@ -506,6 +540,39 @@ class TestFiles:
         with pytest.raises(HomeRestored):
             network.turn("a")
 
+    @pytest.mark.parametrize("fault", ["listing", "flood", "reading"])
+    def test_a_restored_home_writes_nothing_before_it_has_looked(
+        self, network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+    ) -> None:
+        """A copy of a whole machine has the keys of runs: it would draw again, under the numbers of other letters."""
+        network.approved(terms())
+        network.turn("a", "b")
+        network.drop()
+        shutil.copytree(network.place / CONSUMER, tmp_path / "copy")
+        network.turn(CONSUMER)
+        network.drop()
+        shutil.rmtree(network.place / CONSUMER)
+        shutil.copytree(tmp_path / "copy", network.place / CONSUMER)
+        own = [outgoing(network, CONSUMER, reader) for reader in ("a", "b", CURATOR)]
+        if fault == "flood":
+            for number, folder in ((number, folder) for number in range(40) for folder in own):
+                (folder / f"{number:064x}").write_bytes(bytes(4096 + 16))
+        before, store, names = box(network), network.store, {folder.name for folder in own}
+
+        def broken(work: Callable[..., Any], folder: str, *words: Any, **options: Any) -> Any:
+            if folder in names:
+                raise PostTrouble(store.address, "it is broken")
+            return work(folder, *words, **options)
+
+        for name in {"listing": ("list",), "reading": ("read",), "flood": ()}[fault]:
+            monkeypatch.setattr(store, name, partial(broken, getattr(store, name)))
+        network.turn(CONSUMER)
+        assert box(network) == before
+        monkeypatch.undo()
+        with pytest.raises(HomeRestored):
+            network.turn(*[CONSUMER] * 4)
+        assert box(network) == before
+
     def test_a_curator_looks_for_unknown_letters_before_it_writes_to_an_owner(self, tmp_path: Path) -> None:
         """Owners are not pinned there; a copy of a whole machine has the keys of runs, and would draw again."""
         with Network(tmp_path / "now", policies=POLICIES) as network:
@@ -552,6 +619,75 @@ class TestFiles:
         for address in (str(tmp_path), str(a_file), "not a url"):
             with opened_syncs(tmp_path / "b", [address]) as opened:
                 assert bool(sync_once(opened).troubles) == (address != str(tmp_path))
+
+    def test_a_mailbox_that_breaks_after_a_few_files_gets_all_of_them_in_the_end(
+        self, network: Network, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for number in range(4):
+            network.ask(terms(run=f"run-{number}"))
+        store, written, write = network.store, list[str](), network.store._write
+
+        def breaks(folder: str, name: str, data: bytes) -> None:
+            if len(written) % 5 == 4:
+                written.append("")
+                raise MailboxTrouble(store.address, "the connection broke")
+            written.append(name)
+            write(folder, name, data)
+
+        monkeypatch.setattr(store, "_write", breaks)
+        looks = [sync_once([network.sync(CONSUMER)]) for _ in range(4)]
+        assert [bool(look.troubles) for look in looks] == [True, True, False, False]
+        files = [name for name in written if name]
+        assert sorted(files) == sorted(path.name for path in box(network)), "none was written twice"
+        assert len(files) == 12
+
+    def test_terms_wait_if_another_process_of_the_home_removes_the_file_that_shows_the_time(
+        self, network: Network, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        network.ask(terms())
+        network.turn(CONSUMER)
+        store, listed, folders = (
+            network.store,
+            network.store.list,
+            {path.name for path in network.place.rglob("mailbox/*")},
+        )
+        others = iter([True, True])
+
+        def after_the_other(folder: str) -> Any:
+            files = listed(folder)
+            if folder not in folders and files and next(others, False):
+                store.remove(folder, files[0].name)
+                return []
+            return files
+
+        monkeypatch.setattr(store, "list", after_the_other)
+        ahead = network.clock.now + timedelta(days=900)
+        with Home(network.place / "a", clock=lambda: ahead) as home, Sync(home, store) as wrong:
+            assert wrong.once().left == 1
+        assert next(others, None) is None
+        assert network.turn("a").taken == 1
+        assert [run.state for run in network.owner("a").mail.runs()] == ["waiting"]
+
+    @pytest.mark.parametrize("at", ["replace", "sign"])
+    def test_a_process_that_is_killed_while_it_makes_a_key_leaves_none(self, network: Network, at: str) -> None:
+        network.drop()
+        child = os.fork()
+        if not child:
+            try:
+                place = {"replace": (Path, "replace"), "sign": (SignedTerms, "signed_by")}[at]
+                setattr(*place, lambda *_: os._exit(9))
+                with Home(network.place / CONSUMER, clock=network.clock) as home, Sync(home, network.store) as killed:
+                    part = killed.mail.handlers["consumer"]
+                    assert isinstance(part, Consumer)
+                    part.sign(terms())
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+        keys = network.place / CONSUMER / "keys"
+        assert len(list(keys.iterdir())) == 1
+        network.turn(CONSUMER)
+        assert not list(keys.iterdir())
+        assert network.held(terms()).state == "closed"
 
     def test_a_run_goes_on_when_the_mailbox_is_back(self, network: Network) -> None:
         agreed = terms()

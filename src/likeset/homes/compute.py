@@ -542,9 +542,7 @@ class ComputeHandler(RoleHandler):
         The record of an opening stays until the terms end. Without it, the run could be computed once more for a party
         that brings it back. Letters with shares stay until then as well, unless nobody may have computed.
         """
-        for run in self.runs():
-            if not run.is_over or run.readable is None or not run.is_split:
-                continue
+        for run in self.mail.runs_to_clean(self.role):
             files, is_past = self.compute_folder(run), self.home.clock() >= run.end
             if self.computations is not None:
                 self.computations.end(run.digest.hex())
@@ -557,6 +555,8 @@ class ComputeHandler(RoleHandler):
             # Nobody computes before all compute parties signed a roster.
             if not is_past and not files.exists and len(votes) < len(COMPUTE_ROLES) - 1:
                 self.mail.forget_shares(run)
+            if not files.exists and (is_past or self.home.run_key(run.digest) is None):
+                self.mail.update(run, due=None)
 
     def _note(self, run: Run, detail: str, line: str = "") -> None:
         self.tell(f"run {run.name}: {line or detail}", run.name)

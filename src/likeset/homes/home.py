@@ -64,6 +64,8 @@ TABLES = {
         data TEXT NOT NULL, smallest_group INTEGER
     )""",
     "runs_by_name": "CREATE INDEX runs_by_name ON runs (name)",
+    "runs_by_end": "CREATE INDEX runs_by_end ON runs (ends, state, digest)",
+    "runs_by_state": "CREATE INDEX runs_by_state ON runs (state, due, ends)",
     # Everything that came, was decided here, or leaves, in order. ``post`` is the kind of document (a ``PostKind``),
     # ``kind`` that of the message in a letter. ``input`` numbers the inputs of a party: letters and the home's own
     # decisions (way 'own'). ``answers`` is the input that an outgoing letter answers.
@@ -76,7 +78,9 @@ TABLES = {
     "letters_by_run": "CREATE INDEX letters_by_run ON letters (digest, way, peer, number, post, state, rows)",
     "letters_by_input": "CREATE INDEX letters_by_input ON letters (digest, input, content)",
     "letters_by_file": "CREATE INDEX letters_by_file ON letters (folder, name)",
-    "letters_to_post": "CREATE INDEX letters_to_post ON letters (state) WHERE state IN ('ready', 'claimed', 'stale')",
+    "letters_to_post": "CREATE INDEX letters_to_post ON letters (state, digest, peer, folder, name) WHERE way = 'out'",
+    "letters_with_bytes": """CREATE INDEX letters_with_bytes ON letters (digest)
+        WHERE kind <> 'receipt' AND (data IS NOT NULL OR state IN ('ready', 'posted'))""",
     "log_by_kind": "CREATE INDEX log_by_kind ON log (kind, key)",
     "pins": """CREATE TABLE pins (
         fingerprint TEXT PRIMARY KEY, name TEXT NOT NULL, role TEXT NOT NULL, card BLOB NOT NULL, at TEXT NOT NULL,
@@ -510,8 +514,14 @@ class Home:
             keep_private_bytes(self._key_path(digest), known.to_bytes())
         return known
 
-    def delete_run_key(self, digest: bytes) -> None:
-        self._key_path(digest).unlink(missing_ok=True)
+    def run_keys(self) -> set[str]:
+        """The names of all files of keys: digests of terms, and files that were not finished."""
+        folder = self.folder / KEYS_FOLDER
+        return {path.name for path in folder.iterdir()} if folder.exists() else set()
+
+    def delete_run_key(self, digest: bytes | str) -> None:
+        name = digest if isinstance(digest, str) else digest.hex()
+        (self.folder / KEYS_FOLDER / name).unlink(missing_ok=True)
 
     # Pinned cards.
 

@@ -84,6 +84,12 @@ _MOST_DOCUMENT_BYTES = 1 << 20  # of a document that is no letter
 _RUN_COLUMNS = ", ".join(column.name for column in dataclasses.fields(Run))
 _LETTER_COLUMNS = ", ".join(column.name for column in dataclasses.fields(StoredLetter))
 _LEAVING = "AND way = 'out' AND state IN ('ready', 'claimed', 'posted')"
+_AT_MAILBOX = "EXISTS (SELECT 1 FROM runs WHERE runs.digest = letters.digest AND runs.mailbox = ?)"
+_NOT_OVER = repr(tuple(state for state, moves in MOVES.items() if moves))
+_OVER = repr(tuple(state for state, moves in MOVES.items() if not moves))
+# Runs whose terms are over and that have not ended, or still have bytes: see the index ``letters_with_bytes``.
+_TO_END = f"""ends <= ? AND (state IN {_NOT_OVER} OR EXISTS (SELECT 1 FROM letters WHERE digest = runs.digest
+    AND kind <> 'receipt' AND (data IS NOT NULL OR state IN ('ready', 'posted'))))"""  # noqa: S608
 _INTRODUCED = "AND way = 'in' AND post = 'acceptance' AND state = 'heard'"
 
 
@@ -151,6 +157,9 @@ class RoleHandler(ABC):
 
     def runs(self) -> list[Run]:
         return self.mail.runs(role=self.role)
+
+    def open_runs(self) -> list[Run]:
+        return [run for run in self.mail.open_runs() if run.role == self.role]
 
     @abstractmethod
     def consider(self, run: Run) -> tuple[State, str]:
@@ -277,7 +286,7 @@ class Mail:
                 if not is_recorded:
                     self._drop(run.digest)  # its step is not on record
                     self._peers.clear()  # nor are the parties that this letter introduced
-            if run.digest in self._parties:  # a run that is over has none
+            if run.digest in self._parties:  # a run that is answered or over has none
                 self._parties[run.digest] = version + 1, party, resources
             return
 
@@ -427,7 +436,7 @@ class Mail:
 
     def _check_flood(self, terms: Terms) -> None:
         today = stamp(self.home.clock())[:10]
-        new = [run for run in self.runs() if run.at.startswith(today) and not run.by_steward]
+        new = self._runs("WHERE at >= ? AND NOT by_steward", today)
         if sum(run.consumer == terms.consumer for run in new) >= _MOST_A_DAY:
             raise IllegalMessage(f"run {terms.run}, terms {terms.digest}: too many terms came today")
 
@@ -577,7 +586,8 @@ class Mail:
 
     def open_runs_with(self, card: Card) -> list[str]:
         """The names of the runs that a decision or letter could continue and that need a card pinned here."""
-        going = (run for run in self.runs() if not (run.is_over or run.stopped_because or run.decided == "denied"))
+        open_runs = self.open_runs()
+        going = (run for run in open_runs if not (run.is_over or run.stopped_because or run.decided == "denied"))
         runs = ((run, run.readable) for run in going)
         needed = ((run, terms, must_know(terms, run.party).values()) for run, terms in runs if terms is not None)
         named = (run.name for run, terms, names in needed if card.fingerprint in {terms.cards[name] for name in names})
@@ -623,21 +633,24 @@ class Mail:
             return False
         return True
 
-    def posted(self, rows: Iterable[tuple[StoredLetter, str, str]], removed: Iterable[StoredLetter] = ()) -> None:
-        """Record where rows were posted (row, folder, file name), and which were removed from the mailbox."""
+    def posted(self, row: StoredLetter, folder: str, name: str, *, removed: Iterable[StoredLetter] = ()) -> None:
+        """Record where a row was posted, and which others were removed from the mailbox before."""
         with self.home.deciding() as t:
-            t.connection.executemany(
-                # A row that was taken back while its file was written is removed from the mailbox by the next sync.
+            # A row that was taken back while its file was written is removed from the mailbox by the next sync.
+            query = (
                 "UPDATE letters SET folder = ?, name = ?, state = CASE state WHEN 'claimed' THEN 'posted' "
-                "WHEN 'removed' THEN 'stale' ELSE state END WHERE id = ?",
-                [(folder, name, row.id) for row, folder, name in rows],
+                "WHEN 'removed' THEN 'stale' ELSE state END WHERE id = ?"
             )
-            query = "UPDATE letters SET state = 'removed' WHERE id = ?"
-            t.connection.executemany(query, [(row.id,) for row in removed])
+            t.connection.execute(query, (folder, name, row.id))
+            _note_removed(t, removed)
 
-    def post_again(self, rows: Iterable[StoredLetter]) -> None:
+    def removed(self, rows: Iterable[StoredLetter]) -> None:
+        with self.home.deciding() as t:
+            _note_removed(t, rows)
+
+    def post_again(self, rows: Iterable[int]) -> None:
         """Claim posted rows again whose files somebody else removed; the next claim checks whether they may leave."""
-        if gone := [(row.id,) for row in rows]:
+        if gone := [(row,) for row in rows]:
             with self.home.deciding() as t:
                 t.connection.executemany("UPDATE letters SET state = 'claimed' WHERE id = ? AND state = 'posted'", gone)
 
@@ -646,10 +659,35 @@ class Mail:
         with self.home.deciding() as t:
             t.connection.execute("UPDATE letters SET state = 'removed' WHERE id = ? AND state = 'claimed'", (row.id,))
 
-    def in_state(self, state: str, *, mailbox: str | None = None) -> list[tuple[Run, StoredLetter]]:
-        rows = self._letters("WHERE way = 'out' AND state = ?", state)
-        runs = {run.digest: run for run in self.runs(mailbox=mailbox)} if rows else {}
-        return [(runs[row.digest], row) for row in rows if row.digest in runs]
+    def stale(self, mailbox: str) -> list[StoredLetter]:
+        """Outgoing rows whose files must be removed."""
+        return self._letters(f"WHERE way = 'out' AND state = 'stale' AND {_AT_MAILBOX}", mailbox)
+
+    def posted_files(self, mailbox: str) -> dict[str, dict[str, int]]:
+        """The rows of posted files by name, by folder."""
+        query = f"SELECT folder, name, id FROM letters WHERE way = 'out' AND state = 'posted' AND {_AT_MAILBOX}"  # noqa: S608
+        posted: dict[str, dict[str, int]] = {}
+        with self.home.database.snapshot() as connection:
+            for folder, name, number in connection.execute(query, (mailbox,)):
+                posted.setdefault(folder, {})[name] = number
+        return posted
+
+    def runs_to_post(self, mailbox: str) -> list[Run]:
+        which = (
+            "mailbox = ? AND digest IN (SELECT digest FROM letters WHERE way = 'out' AND state IN ('ready', 'claimed'))"
+        )
+        return self._runs(f"WHERE {which} ORDER BY rowid", mailbox)
+
+    def readers(self, mailbox: str, folders: Iterable[str]) -> list[tuple[Run, str]]:
+        """To whom rows are to be posted, and for whom those in some folders are: runs and names of parties."""
+        query = "SELECT digest, peer FROM letters WHERE way = 'out' AND "
+        with self.home.database.snapshot() as connection:
+            found = set(connection.execute(query + "state IN ('ready', 'claimed')"))
+            for folder in folders:
+                found.update(connection.execute(query + "folder = ? LIMIT 1", (folder,)))
+        runs = {digest: self.run(digest) for digest, _ in found}
+        named = ((runs[digest], peer) for digest, peer in sorted(found))
+        return [(run, peer) for run, peer in named if run is not None and run.mailbox == mailbox]
 
     def withhold(self, t: Transaction, run: Run) -> None:
         """Withhold letters that were not posted yet; they never leave."""
@@ -715,15 +753,16 @@ class Mail:
 
     def tick(self) -> None:
         """End runs whose terms are over, and delete their keys and the bytes that the keys open."""
-        for run in self._runs("WHERE ends <= ? ORDER BY ends", self.home.clock().timestamp()):
-            which = "AND kind <> ? AND (data IS NOT NULL OR state IN ('ready', 'posted')) LIMIT 1"
-            has_bytes = bool(self._select("1", run, which, RECEIPT))
-            has_secrets = has_bytes or self.home.run_key(run.digest) is not None
-            if (has_secrets or not run.is_over) and self.passed(run.end):
+        keys, now = self.home.run_keys(), self.home.clock().timestamp()
+        with self.home.database.snapshot() as connection:
+            ended = {digest for (digest,) in connection.execute("SELECT digest FROM runs WHERE ends <= ?", (now,))}
+            left = {digest for (digest,) in connection.execute(f"SELECT digest FROM runs WHERE {_TO_END}", (now,))}  # noqa: S608
+        for digest in sorted(left | {digest for digest in ended if digest.hex() in keys}):
+            run = self.run(digest)
+            if run is not None and self.passed(run.end):
                 if not run.is_over:
                     self.end(run, "expired", Ending.TERMS_EXPIRED)
-                if has_secrets:
-                    self.forget(run)
+                self.forget(run)
 
     def forget(self, run: Run) -> None:
         """Delete the key of a run and all bytes of its letters; digests of own letters and receipts stay."""
@@ -751,6 +790,20 @@ class Mail:
         self.home.database.empty_log()
         self.home.delete_run_key(run.digest)
 
+    def delete_unused_keys(self) -> None:
+        """Delete keys whose process was killed before it recorded their runs, and files that it had not finished."""
+
+        def unused() -> set[str]:
+            with self.home.database.snapshot() as connection:
+                return self.home.run_keys() - {
+                    digest.hex() for (digest,) in connection.execute("SELECT digest FROM runs")
+                }
+
+        if unused():
+            with self.home.deciding():  # keys are made in such a block
+                for name in unused():
+                    self.home.delete_run_key(name)
+
     # Runs.
 
     def run(self, digest: bytes) -> Run | None:
@@ -761,6 +814,16 @@ class Mail:
         given = {column: value for column, value in chosen.items() if value is not None}
         which = " AND ".join(f"{column} = ?" for column in given) or "1"
         return self._runs(f"WHERE {which} ORDER BY rowid", *given.values())
+
+    def open_runs(self, mailbox: str | None = None) -> list[Run]:
+        """Runs in which something may still come or happen; an owner that withdrew may get a receipt."""
+        which = f"(state IN {_NOT_OVER} OR (state = 'cancelled' AND ends > ? AND role = 'owner'))"
+        given = [self.home.clock().timestamp(), *([] if mailbox is None else [mailbox])]
+        return self._runs(f"WHERE {which} {'' if mailbox is None else 'AND mailbox = ?'} ORDER BY rowid", *given)
+
+    def runs_to_clean(self, role: Role) -> list[Run]:
+        """Runs that are over and have something left to do."""
+        return self._runs(f"WHERE state IN {_OVER} AND due > 0 AND role = ? ORDER BY rowid", role)
 
     def _runs(self, which: str, *values: object) -> list[Run]:
         with self.home.database.snapshot() as connection:
@@ -782,8 +845,8 @@ class Mail:
         query = f"UPDATE runs SET {columns} WHERE digest = ?"  # noqa: S608
         t.connection.execute(query, (*changes.values(), run.digest))
         changed = replace(run, **changes)
-        if changed.is_over and not run.is_over:
-            self._drop(run.digest)
+        if state != run.state and (changed.is_over or state == "answered"):
+            self._drop(run.digest)  # its source, a copy of the table and the bytes of its letters
         return changed
 
     def update(self, run: Run, **changes: Any) -> Run:
@@ -804,7 +867,9 @@ class Mail:
         outcome = ending.outcome(detail)
         kind = {"closed": "closed", "cancelled": "cancelled", "expired": "expired"}.get(state, "failed")
         t.append(kind, run.name, {"digest": run.digest.hex(), "detail": outcome})
-        return self.change(t, run, state=state, detail=outcome, due=None)
+        # What a split run leaves beside its letters is removed later: see ``ComputeHandler.clean``.
+        has_files = run.role != "owner" and run.readable is not None and run.is_split
+        return self.change(t, run, state=state, detail=outcome, due=run.ends if has_files else None)
 
     # Parties: rebuilt from their inputs, and cached while no other process adds one.
 
@@ -1113,6 +1178,10 @@ def _decided(run: Run, party: Party, kind: str, peer: str) -> Step:
         case "give-up", Curator() | ComputeParty():
             return party.give_up(peer)
     raise IllegalMessage(f"run {run.name}: the decision {kind!r} cannot be replayed; this run cannot be resumed")
+
+
+def _note_removed(t: Transaction, rows: Iterable[StoredLetter]) -> None:
+    t.connection.executemany("UPDATE letters SET state = 'removed' WHERE id = ?", [(row.id,) for row in rows])
 
 
 def _insert(t: Transaction, table: str, row: Mapping[str, Any]) -> None:

@@ -49,8 +49,8 @@ def events_of(owner: Owner | None, mail: Mail, unreachable: Collection[str]) -> 
         for name, what in BUDGETS.items():
             if overview[name]["limit"] and overview[name]["spent"] >= BUDGET_SHARE * overview[name]["limit"]:
                 yield f"budget {what}", _event("budget", f"{BUDGET_SHARE:.0%} of a budget is spent: {what}")
-    for run in mail.runs(role="consumer"):
-        if run.state == "invited" and mail.home.clock() < run.deadline <= soon:
+    for run in mail.open_runs():
+        if (run.role, run.state) == ("consumer", "invited") and mail.home.clock() < run.deadline <= soon:
             yield _about_run("deadline", run, "waits for answers")
     for address in unreachable:
         text = "a mailbox is unreachable; the log of `likeset up` says why"

@@ -304,7 +304,7 @@ class Owner(RoleHandler):
 
     def waiting(self) -> list[Run]:
         """Runs that can still be decided: undecided, not over, and in time."""
-        return [run for run in self.runs() if not run.decided and not self.closed_because(run)]
+        return [run for run in self.open_runs() if not run.decided and not self.closed_because(run)]
 
     def closed_because(self, run: Run) -> str:
         """Why a run is closed to a decision of this owner, in words that tell nothing about others; empty if not."""

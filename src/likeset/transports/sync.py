@@ -7,6 +7,7 @@ letters and documents say; reasons are in the home's log.
 import base64
 import contextlib
 import hashlib
+import heapq
 import hmac
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from likeset.homes.home import Clock, Home, utc_now
 from likeset.homes.mail import CLOCKS_APART, TRANSIENT, Mail
 from likeset.homes.owner import Owner
 from likeset.homes.runs import LARGEST_LETTER, Run, StoredLetter, duration, must_know
-from likeset.transports.stores import Store, StoredFile, open_store
+from likeset.transports.stores import MOST_LISTED, Store, StoredFile, open_store
 from likeset.trust.cards import Card
 from likeset.trust.letters import (
     MOST_ACCEPTANCE_BYTES,
@@ -49,6 +50,7 @@ _MOST_OPENED = 128  # files of one sender that one sync opens
 _OTHERS = 4  # documents of one sender that one sync reads beside letters
 _MOST_LETTERS = 8  # of one sender that one sync reads, if each is as large as one of another run may be
 _MOST_OWN_OPENED = 16
+_CLOCK_TRIES = 5
 _MOST_GONE = 100  # files of one sender that are gone and not yet forgotten
 
 
@@ -117,7 +119,7 @@ class Sync:
     _taken: set[bytes] = field(default_factory=set, init=False)  # terms of the runs whose files this sync took
     _time: datetime | None = field(default=None, init=False)
     _said: set[str] = field(default_factory=set, init=False)
-    _checked: set[str] = field(default_factory=set, init=False)  # outgoing folders, once in each process
+    _checked: set[str] = field(default_factory=set, init=False)  # outgoing folders that may be written to
 
     def __post_init__(self) -> None:
         self.mail = Mail(self.home, fetch=self._fetch, mailbox_time=self._mailbox_time)
@@ -149,13 +151,11 @@ class Sync:
         if not self.home.pins.pinned():
             self._mailbox_time()  # there is nothing to list, and whoever sets a mailbox up tests it now
         self._guard("the end of terms", self.mail.tick)
-        runs = [run for run in self.mail.runs(mailbox=self.store.address) if run.readable is not None]
-        for card in self._senders(runs).values():
-            self._take_from(card, runs)
-        for run in self.mail.runs(mailbox=self.store.address):
-            if run.digest in self._taken:
-                self._done.touch(run.name)
-            if not run.is_over and run.readable is not None:
+        for card, letters in self._senders().values():
+            self._take_from(card, letters)
+        self._done.touch(*(run.name for digest in self._taken if (run := self.mail.run(digest)) is not None))
+        for run in self._open_runs():
+            if not run.is_over:
                 due = lambda run=run: self.mail.handlers[run.role].due(run)  # noqa: E731
                 self._guard(f"run {run.name}", due, run.name)
         for handler in self.computing:
@@ -164,6 +164,9 @@ class Sync:
         self._post()
         self._done.next_deadline = self._next_deadline()
         return self._done
+
+    def _open_runs(self) -> list[Run]:
+        return [run for run in self.mail.open_runs(self.store.address) if run.readable is not None]
 
     def note(self, words: str, run: str = "") -> None:
         if words not in self._said:
@@ -187,7 +190,7 @@ class Sync:
     def _next_deadline(self) -> datetime | None:
         now = self.home.clock()
         times = [now + SOON] if self.computations is not None and self.computations.is_busy else []
-        for run in self.mail.runs(mailbox=self.store.address):
+        for run in self._open_runs():
             if not run.is_over:
                 due = run.deadline if run.due is None else datetime.fromtimestamp(run.due, UTC)
                 times += [time for time in (due, run.end) if time > now]
@@ -199,27 +202,47 @@ class Sync:
             secret = self.home.secret.sealing.to_bytes()
             data = b"likeset/clock/1" + hmac.digest(secret, b"likeset/clock/1", "sha256")
             folder = base64.b32encode(hashlib.sha256(data).digest()[:20]).decode("ascii").lower()
-            self.store.write(folder, file_name(data), data)
-            self._time = max(file.modified for file in self.store.list(folder))
+            files, tries = list[StoredFile](), _CLOCK_TRIES
+            while not files:  # another process of this home may have removed it
+                if not tries:
+                    raise PostTrouble(
+                        self.store.address, "shows no file that was just written, so its clock is unknown"
+                    )
+                self.store.write(folder, file_name(data), data)
+                files, tries = self.store.list(folder), tries - 1
+            self._time = max(file.modified for file in files)
             self.store.remove(folder, file_name(data))
         return self._time
 
     # Reading.
 
-    def _senders(self, runs: Iterable[Run]) -> dict[str, Card]:
-        """Pinned consumers, and the parties of runs in which something may still come."""
-        cards = {pin.card.fingerprint: pin.card for pin in self.home.pins.pinned("consumer")}
-        now = self.home.clock()
-        for run in runs:
-            if run.is_over and not (run.role == "owner" and run.state == "cancelled" and now < run.end):
-                continue
+    def _senders(self) -> dict[str, tuple[Card, list[int]]]:
+        """Pinned consumers, and the parties of runs in which something may still come.
+
+        By fingerprint, each with the sizes of the largest letters that it may write in these runs.
+        """
+        pins = {pin.card.fingerprint: pin for pin in self.home.pins.all()}
+        consumers = (pin.card for pin in pins.values() if (pin.role, pin.state) == ("consumer", "pinned"))
+        senders = {card.fingerprint: (card, list[int]()) for card in consumers}
+        for run in self._open_runs():
+            terms, sizes = run.terms, dict[bool, int]()
             # An owner hears no other owner, and terms may name hundreds.
-            parties = must_know(run.terms, run.party).values() if run.role == "owner" else run.terms.cards
+            parties = set(must_know(terms, run.party).values() if run.role == "owner" else terms.cards) - {run.party}
+            owners = parties.intersection(terms.owners)
             for party in parties:
-                card = self._card(run, party) if party != run.party else None
-                if card is not None:
-                    cards[card.fingerprint] = card
-        return cards
+                fingerprint, is_owner = terms.cards[party], party in owners
+                if fingerprint not in senders:
+                    pin, peer = pins.get(fingerprint), self.mail.peer(run, party)
+                    if (pin is None and peer is None) or (pin is not None and pin.state != "pinned"):
+                        continue
+                    senders[fingerprint] = (
+                        (peer.card if pin is None and peer is not None else pins[fingerprint].card),
+                        [],
+                    )
+                if is_owner not in sizes:
+                    sizes[is_owner] = self.mail.most_bytes(run, party)
+                senders[fingerprint][1].append(sizes[is_owner])
+        return senders
 
     def _card(self, run: Run, party: str) -> Card | None:
         """The card of a party; None if it is not known here, or no longer counts."""
@@ -232,17 +255,11 @@ class Sync:
     def _pair(self, card: Card) -> Pair:
         return pair_of(self.home.secret, card)
 
-    def _take_from(self, card: Card, runs: Sequence[Run]) -> None:
+    def _take_from(self, card: Card, letters: Sequence[int]) -> None:
         folder = self._pair(card).incoming.folder
-        letters = [
-            self.mail.most_bytes(run, party)
-            for run in runs
-            for party, fingerprint in run.terms.cards.items()
-            if fingerprint == card.fingerprint
-        ]
         pin = self.home.pins.by_fingerprint(card.fingerprint)
         other = MOST_TERMS_BYTES if pin is not None and pin.role == "consumer" else MOST_ACCEPTANCE_BYTES
-        left = _OTHERS * size_of_post(other) + sum(sorted(map(size_of_post, letters))[-_MOST_LETTERS:])
+        left = _OTHERS * size_of_post(other) + sum(map(size_of_post, heapq.nlargest(_MOST_LETTERS, letters)))
         opened = 0
         for file in self._unread(card, folder, size_of_post(max([other, *letters]))):
             left -= file.size
@@ -286,9 +303,9 @@ class Sync:
 
     def _note_stopped(self, post: Post) -> None:
         """Tell an owner that a run which it accepted does not continue; no reason leaves this home."""
-        for run in self.mail.runs(role="owner"):
-            if run.digest == post.terms and run.stopped_because:
-                self.note(f"run {run.name} did not continue here: {self._review(run)}", run.name)
+        run = self.mail.run(post.terms)
+        if run is not None and run.stopped_because:
+            self.note(f"run {run.name} did not continue here: {self._review(run)}", run.name)
 
     def _heard(self, card: Card, post: Post, place: tuple[str, str]) -> bool:
         if post.kind == "terms":
@@ -316,8 +333,7 @@ class Sync:
         unread = [file for file in listed if file.name not in known]
         usable = [file for file in unread if file.size <= most_bytes and is_post_size(file.size)]
         if len(usable) < len(unread):
-            self._done.left += len(unread) - len(usable)
-            self.note(f"ignored files from {card.name}: not letters, or too large")
+            self.note(f"ignored files from {card.name}: not letters of open runs, or too large")
         return sorted(usable, key=lambda file: (file.modified, file.name))
 
     def _forget_gone(self, folder: str, known: Mapping[str, str], there: Iterable[StoredFile]) -> None:
@@ -364,26 +380,28 @@ class Sync:
     # Posting.
 
     def _post(self) -> None:
-        """Remove what was taken back and post what is ready; one transaction records both."""
-        removed = []
-        for _, row in self.mail.in_state("stale", mailbox=self.store.address):
-            with contextlib.suppress(PostTrouble):  # removed when the folder can be used again
-                if row.name:
-                    self.store.remove(row.folder, row.name)
-                removed.append(row)
-        posted = []
-        for run in self.mail.runs(mailbox=self.store.address):
-            if run.readable is not None:
-                placed = ((row, self._written(run, row)) for row in self._claimed(run))
-                ours = [(row, *place) for row, place in placed if place is not None]
-                self._done.touch(*([run.name] if ours else []))
-                posted += ours
-        if posted or removed:
-            self.mail.posted(posted, removed)
-        again = [row for row, *_ in posted if row.name]
-        self._done.sent += len(posted) - len(again)
-        self._done.put_back += len(again)
-        for peer in sorted({row.peer for row in again}):
+        """Remove what was taken back and post what is ready; each file is recorded before the next one is written."""
+        removed, again = list[StoredLetter](), set[str]()
+        try:
+            for row in self.mail.stale(self.store.address):
+                with contextlib.suppress(PostTrouble):  # removed when the folder can be used again
+                    if row.name:
+                        self.store.remove(row.folder, row.name)
+                    removed.append(row)
+            for run in self.mail.runs_to_post(self.store.address):
+                for row in self._claimed(run) if run.readable is not None else ():
+                    if (place := self._written(run, row)) is None:
+                        continue
+                    self.mail.posted(row, *place, removed=removed)
+                    removed.clear()
+                    self._done.touch(run.name)
+                    self._done.sent += not row.name
+                    self._done.put_back += bool(row.name)
+                    again |= {row.peer} if row.name else set()
+        finally:
+            if removed:
+                self.mail.removed(removed)
+        for peer in sorted(again):
             self.note(f"letters to {peer} were removed by somebody else and put back; ask the mailbox's operator")
 
     def _claimed(self, run: Run) -> list[StoredLetter]:
@@ -397,6 +415,11 @@ class Sync:
             self.mail.unclaim(row)
             return None
         pair = self._pair(card)
+        if pair.outgoing.folder not in self._checked:
+            self.note(
+                f"nothing is posted to {row.peer} until its folder was read: an old backup may be running", run.name
+            )
+            return None
         data = pair.outgoing.wrap(Post(row.post, run.digest, document))
         try:
             self.store.write(pair.outgoing.folder, file_name(data), data)
@@ -407,47 +430,60 @@ class Sync:
 
     def _check_posted(self) -> None:
         """Find files that somebody else removed, to be posted again, and files of this home that it does not know."""
-        posted: dict[str, list[StoredLetter]] = {}
         cards = {self._pair(pin.card).outgoing.folder: pin.card for pin in self.home.pins.pinned()}
-        waiting = self.mail.in_state("ready", mailbox=self.store.address)  # a home looks before it writes to a folder
-        for run, row in [*self.mail.in_state("posted", mailbox=self.store.address), *waiting]:
-            if row.folder:
-                posted.setdefault(row.folder, []).append(row)
-            if row.folder not in cards and run.readable is not None and (card := self._card(run, row.peer)) is not None:
+        posted = self.mail.posted_files(self.store.address)
+        for run, peer in self.mail.readers(self.store.address, posted.keys() - cards.keys()):
+            if run.readable is not None and (card := self._card(run, peer)) is not None:
                 cards[self._pair(card).outgoing.folder] = card
         for folder in {*posted, *(cards.keys() - self._checked)}:
-            try:
-                listed = {file.name: file for file in self.store.list(folder)}
-            except PostTrouble as error:
-                self.note(f"posted letters cannot be checked: {error}")
-                continue
-            known = {row.name for row in posted.get(folder, ())}
-            ours = [file for name, file in listed.items() if name in known]
-            self.mail.files(folder, self._plausible_times(ours))
-            behind = max((file.modified for file in ours), default=self.home.clock()) - self.home.clock()
-            if behind > CLOCKS_APART:
-                self.note(f"the clock is {duration(behind)} behind the mailbox: set the wrong one")
-            if folder in cards:
-                self._check_own(cards[folder], folder, [file for name, file in listed.items() if name not in known])
-            self.mail.post_again(row for row in posted.get(folder, ()) if row.name not in listed)
-            self._checked.add(folder)
+            self._check_folder(folder, cards.get(folder), posted.get(folder, {}))
+        if cards.keys() <= self._checked:  # an old backup would delete keys that it does not know
+            self.mail.delete_unused_keys()
 
-    def _check_own(self, card: Card, folder: str, files: Sequence[StoredFile]) -> None:
-        """A file in this home's own folder that it signed and does not know shows that an old backup was restored."""
-        known, opened, left = self.mail.files(folder), 0, size_of_post(LARGEST_LETTER)
+    def _check_folder(self, folder: str, card: Card | None, posted: Mapping[str, int]) -> None:
+        try:
+            listed = {file.name: file for file in self.store.list(folder)}
+        except PostTrouble as error:
+            self.note(f"posted letters cannot be checked: {error}")
+            return
+        ours = [file for name, file in listed.items() if name in posted]
+        self.mail.files(folder, self._plausible_times(ours))
+        behind = max((file.modified for file in ours), default=self.home.clock()) - self.home.clock()
+        if behind > CLOCKS_APART:
+            self.note(f"the clock is {duration(behind)} behind the mailbox: set the wrong one")
+        if len(listed) >= MOST_LISTED:  # what is not listed may be there all the same
+            self.note(
+                f"a folder of this home has {MOST_LISTED:,} files or more; ask the mailbox's operator to look at it"
+            )
+            return
+        unknown = [file for name, file in listed.items() if name not in posted]
+        if card is not None and self._check_own(card, folder, unknown):
+            self._checked.add(folder)
+        self.mail.post_again(number for name, number in posted.items() if name not in listed)
+
+    def _check_own(self, card: Card, folder: str, files: Sequence[StoredFile]) -> bool:
+        """Whether all files in this home's own folder were looked at.
+
+        One that it signed and does not know shows that an old backup was restored.
+        """
+        known, opened, most = self.mail.files(folder), 0, size_of_post(LARGEST_LETTER)
         self._forget_gone(folder, known, files)
+        left, is_whole = most, True
         for file in files:
             state = known.get(file.name)
             if state in ("removed", "stale"):
                 with contextlib.suppress(PostTrouble):
                     self.store.remove(folder, file.name)  # somebody brought it back
+            if state is not None or not is_post_size(file.size) or file.size > most:
                 continue
-            if state is not None or not is_post_size(file.size) or opened == _MOST_OWN_OPENED or file.size > left:
+            if opened == _MOST_OWN_OPENED or file.size > left:
+                is_whole = False
                 continue
             opened, left = opened + 1, left - file.size
             try:
                 post = self._pair(card).outgoing.unwrap(self.store.read(folder, file.name, most_bytes=file.size))
             except PostTrouble:
+                is_whole = False
                 continue
             except BadDocument:
                 self.mail.note_file(folder, file.name)
@@ -455,6 +491,7 @@ class Sync:
             if self.mail.is_unknown_own(post.document):
                 self.home.stop(f"an unknown letter of this home to {card.name} is in the mailbox")
             self.mail.note_file(folder, file.name)
+        return is_whole
 
 
 # One sync, and the loop.
