@@ -5,6 +5,7 @@ or put into an error.
 """
 
 import difflib
+import math
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -22,6 +23,11 @@ _SECRETS = r"(?:password|passwd|pwd|secret|token|scram_\w*key)"
 _SETTING = re.compile(rf"(?i)(\b\w*{_SECRETS}\s*=\s*)('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^&\s'\"]*)")
 _ADDRESS_SETTING = re.compile(r"(?<=[?&])([^=&\s]+)=([^&]*)")
 _SECRET_NAME = re.compile(rf"(?i){_SECRETS}")
+
+
+def percent_at_most(probability: float) -> str:
+    """A probability rounded up to tenths of a percent."""
+    return f"{math.ceil(1000.0 * probability - 1e-9) / 10.0:g}%"
 
 
 def without_secrets(text: str) -> str:

@@ -15,7 +15,7 @@ import pytest
 from chance import PINNED, SEED
 from likeset.audit.auditor import ERROR, Trial, power, run_trial
 from likeset.audit.sound_trials import sound_trials
-from likeset.privacy.events import ROW, PairSplit, Relation, RowSum, SelectionSum
+from likeset.privacy.events import ROW, NearPairs, Relation, RowSum, SelectionSum
 
 NOISE = ("discrete Laplace", "discrete Gaussian")
 SELECTED = "gaussian mean of rows selected for the summary"
@@ -38,7 +38,7 @@ MUTANTS: dict[str, tuple[type, Callable[[Any], float], set[str]]] = {
     ),
     "a thousandth": (SelectionSum, lambda _: 1e-3, {SELECTED}),
     "selection as plain sum": (SelectionSum, _RIGHT, {SELECTED}),
-    "pair counted once": (PairSplit, lambda pair: float(pair.unit.rows), {"width choice"}),
+    "pair counted once": (NearPairs, lambda pairs: 0.5 * pairs.unit.rows, {"width choice"}),
 }
 
 

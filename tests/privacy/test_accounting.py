@@ -26,10 +26,10 @@ from likeset.privacy.events import (
     Event,
     ExponentialChoice,
     Laplace,
+    NearPairs,
     NoRelease,
     Norm,
     Observer,
-    PairSplit,
     PaperAuction,
     PublicSize,
     Relation,
@@ -58,7 +58,7 @@ def test_laplace_noise_on_a_replaced_row_costs_twice_what_it_costs_on_a_removed_
         PublicSize(),
         gaussian(8.0),
         Laplace(scale=100.0, quantity=COORDINATE),
-        ExponentialChoice(rate=1.0, quantity=PairSplit(unit=ROW)),
+        ExponentialChoice(rate=1.0, quantity=NearPairs(unit=ROW)),
         Repeated(
             ExponentialChoice(
                 rate=1.0, quantity=SelectionSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=REPLACE)

@@ -13,7 +13,7 @@ from chance import public_coins
 from likeset.arguments import checked_name
 from likeset.errors import InvalidArgument, UnknownEvent
 from likeset.privacy import events as ev
-from likeset.privacy.events import ROW, Norm, PairSplit, PrivacyUnit, Relation, RowSum, SelectionSum, View
+from likeset.privacy.events import ROW, NearPairs, Norm, PrivacyUnit, Relation, RowSum, SelectionSum, View
 
 _sizes = st.integers(1, 10**6)
 _positive = st.floats(1e-9, 1e9)
@@ -30,7 +30,7 @@ def _leaves(relation: Relation) -> st.SearchStrategy[ev.Event]:
     sums, selections = (_bounded(kind, Norm.COORDINATE, relation) for kind in (RowSum, SelectionSum))
     only_replaced = [
         st.just(ev.PublicSize()),
-        st.builds(ev.ExponentialChoice, rate=_positive, quantity=st.builds(PairSplit, unit=_units)),
+        st.builds(ev.ExponentialChoice, rate=_positive, quantity=st.builds(NearPairs, unit=_units)),
     ]
     return st.one_of(
         st.just(ev.NoRelease()),
@@ -91,7 +91,7 @@ def test_an_event_is_planned_under_the_relation_of_its_parts_or_under_none(
 def test_an_event_is_planned_for_the_unit_of_its_parts_or_for_any(event: ev.Event) -> None:
     """Ids of one column are one unit, however many of their rows take part; a row is another one."""
     assert ev.unit_of(event) in ("id in column 'patient'", None)
-    of_rows = ev.ExponentialChoice(rate=1.0, quantity=PairSplit(ROW))
+    of_rows = ev.ExponentialChoice(rate=1.0, quantity=NearPairs(ROW))
     if ev.relation_of(event) is Relation.ADD_OR_REMOVE:
         return
     if ev.unit_of(event) is None:
@@ -214,12 +214,12 @@ def _on_sphere(
     return scaled
 
 
-def test_a_split_of_pairs_is_bounded_under_replace_one_only() -> None:
+def test_a_count_of_pairs_is_bounded_under_replace_one_only() -> None:
     """By its type: there is no way to ask for another bound."""
-    split = PairSplit(unit=PrivacyUnit(3, ""))
-    assert (split.sensitivity, split.relation) == (6.0, Relation.REPLACE_ONE)
+    count = NearPairs(unit=PrivacyUnit(3, ""))
+    assert (count.sensitivity, count.relation) == (3.0, Relation.REPLACE_ONE)
     with pytest.raises(TypeError):
-        PairSplit(unit=PrivacyUnit(3, ""), relation=Relation.ADD_OR_REMOVE)  # type: ignore[call-arg]
+        NearPairs(unit=PrivacyUnit(3, ""), relation=Relation.ADD_OR_REMOVE)  # type: ignore[call-arg]
 
 
 def test_a_selection_of_fixed_size_has_rows_replaced_and_twice_as_many_if_one_is_replaced() -> None:

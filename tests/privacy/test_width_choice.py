@@ -21,18 +21,18 @@ def _scores(rows: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> list[int
     """The scores by their definition, pair by pair and candidate by candidate."""
     pairs = [(rows[2 * i], rows[2 * i + 1]) for i in range(len(rows) // 2)]
     distances = [sum((a - b) ** 2 for a, b in zip(x, y, strict=True)) for x, y in pairs]
-    return [-abs(2 * sum(d <= t for d in distances) - len(pairs)) for t in width_choice.grid(rows.shape[1])]
+    return [sum(t / 4 < d <= 4 * t for d in distances) for t in width_choice.grid(rows.shape[1])]
 
 
 @given(st.integers(0, 2**32), st.integers(2, 12), st.integers(0, 11))
-def test_replacing_one_row_moves_no_score_by_more_than_two(seed: int, size: int, place: int) -> None:
+def test_replacing_one_row_moves_no_score_by_more_than_one(seed: int, size: int, place: int) -> None:
     coins = public_coins(seed)
     rows = coins.normal(scale=10.0 ** coins.integers(-3, 4), size=(size, 3))
     other = rows.copy()
     other[place % size] = coins.normal(scale=10.0 ** coins.integers(-3, 4), size=3)
     moved = np.abs(np.array(_scores(rows)) - np.array(_scores(other))).max()
     plan = width_choice.plan(size=size, unit=ROW, rho=0.01, relation=REPLACE)
-    assert moved <= plan.event.quantity.sensitivity == 2.0
+    assert moved <= plan.event.quantity.sensitivity == 1.0
 
 
 def test_the_planned_rho_is_what_the_accountant_charges() -> None:
@@ -68,6 +68,39 @@ def test_with_plenty_of_budget_the_median_is_found() -> None:
     assert 60.0 < chosen < 165.0, "two rows of 50 standard normal columns are 100 apart, squared"
 
 
+def _failures(distances: np.ndarray[tuple[int, int], np.dtype[np.float64]], columns: int, rate: float) -> float:
+    """Mean probability, over rows of distances, that the choice is more than 8 times off their common median."""
+    candidates = np.array(width_choice.grid(columns))
+    scores = np.array([width_choice.near_pairs(line, candidates) for line in distances])
+    weights = np.exp(rate * (scores - scores.max(axis=1, keepdims=True)))
+    far = np.abs(np.log(candidates / np.median(distances))) > math.log(8.0)
+    return float((weights[:, far].sum(axis=1) / weights.sum(axis=1)).mean())
+
+
+@pytest.mark.parametrize(("size", "rate"), [(50, 0.1), (100, 0.096), (100, 0.2), (200, 0.07)])
+def test_failures_stay_below_their_bound(size: int, rate: float) -> None:
+    """Distances of normal rows with 3 to 100 columns, their median anywhere between candidates: computed, not drawn."""
+    bound = width_choice.failure_bound(size, rate)
+    coins, nearest = public_coins("failures"), 0.0
+    for freedom in (3, 4, 10, 100):
+        squared = coins.chisquare(freedom, size=(1000, size // 2))
+        for power in np.linspace(-0.5, 0.5, 5):
+            scale = 2.0 * 4.0**power / float(np.median(squared))
+            found = _failures(scale * squared, 4, rate)
+            assert found <= bound * 1.02, (freedom, power)
+            nearest = max(nearest, found)
+    assert bound <= 2.5 * nearest, "the bound is of use"
+
+
+def test_a_bound_falls_with_rows_and_budget() -> None:
+    by_size = [width_choice.failure_bound(size, 0.1) for size in (20, 60, 100, 200, 400, 1_000_000)]
+    by_rate = [width_choice.failure_bound(100, rate) for rate in (0.001, 0.05, 0.1, 0.3, 2.0, 1e4)]
+    for bounds in (by_size, by_rate[:4]):
+        assert bounds == sorted(bounds, reverse=True)
+    assert by_size[-1] < 1e-9
+    assert max(by_rate[4:]) < 1e-3
+
+
 def test_what_cannot_be_planned_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="relation"):
         width_choice.plan(size=10, unit=ROW, rho=0.1, relation=Relation.ADD_OR_REMOVE)
@@ -81,26 +114,25 @@ def test_what_cannot_be_planned_is_refused() -> None:
 
 
 def test_a_row_replaced_in_a_sorted_table_does_not_pair_all_others_anew() -> None:
-    """Sorted values 0, 0, 1, 1, ..., 49, 49, 52, 55, ...; then one 0 becomes the largest.
+    """Sorted values 0, .03, 1, 1.03, ..., 99, 99.03; then one 0 becomes the largest.
 
-    Paired by place, half of the distances are 0 in the one table and 1 in the other; the rest are 9, beyond every
-    candidate. So candidates below 1 split the one evenly and the other not at all: 20 of 27 choices against none.
+    Paired by place, all squared distances are .0009 in the one table, near the first candidate alone, and .94 in the
+    other, beyond its reach. So candidates below .1 are chosen always in the one and never in the other.
     """
-    table = np.append(np.repeat(np.arange(50.0), 2), 49.0 + 3.0 * np.arange(1, 101))
-    neighbour = np.append(table[1:], table[-1] + 3.0)
-    for column, near in ((table, 0.0), (neighbour, 1.0)):
+    table = np.repeat(np.arange(100.0), 2) + np.tile([0.0, 0.03], 100)
+    neighbour = np.append(table[1:], table[-1] + 1.0)
+    for column, near in ((table, 0.0009), (neighbour, 0.9409)):
         distances = (column[::2] - column[1::2]) ** 2
-        assert (distances[:49] == near).all()
-        assert distances[50:].min() > max(width_choice.grid(1))
+        assert distances[:-1] == pytest.approx(near, rel=1e-3)
     rate, draws = 0.25, 400
     plan = width_choice.WidthPlan(size=200, unit=ROW, rate=rate, relation=Relation.REPLACE_ONE)
     noise = SecretNoise()
     below = [
-        sum(width_choice.run(plan, column[:, None], noise).value < 1.0 for _ in range(draws))
+        sum(width_choice.run(plan, column[:, None], noise).value < 0.1 for _ in range(draws))
         for column in (table, neighbour)
     ]
-    # The claim: one is at most exp(2 * rate * 2) times as likely as the other; and some room for chance.
-    assert max(below) <= np.exp(4.0 * rate) * min(below) + 0.2 * draws
+    # The claim: one is at most exp(2 * rate * 1) times as likely as the other; and some room for chance.
+    assert max(below) <= np.exp(2.0 * rate) * min(below) + 0.2 * draws
 
 
 class SeenScores(SimulatedNoise):

@@ -21,7 +21,7 @@ from likeset.audit.sound_trials import (
     mean_plan,
 )
 from likeset.geometry.features import Stream
-from likeset.privacy import auction, gaussian_mean
+from likeset.privacy import auction, gaussian_mean, width_choice
 from likeset.privacy.auction import auction_epsilon, auction_patience
 from likeset.privacy.events import (
     Composition,
@@ -360,6 +360,21 @@ def kept_by_place(seed: int) -> Trial:
     return sound_trials.kept_sum(noise, relation, keep=1, samples=4_000, kept=by_place, name="drawn by place")
 
 
+def all_pairs_counted(seed: int) -> Trial:
+    """A width chosen by the distances of all pairs of rows, claimed for pairs that have no row in common."""
+    noise, unit, candidates = SimulatedNoise(seed), PrivacyUnit(1, ""), width_choice.grid(1)
+    pair = neighbours.pair_moves_apart()
+    plan = width_choice.WidthPlan(size=len(pair.first), unit=unit, rate=1.0, relation=Relation.REPLACE_ONE)
+
+    def choose(side: int) -> int:
+        squared = (pair[side] - pair[side].T) ** 2
+        distances = squared[np.triu_indices(len(squared), k=1)]
+        return noise.exponential_choice(width_choice.near_pairs(distances, candidates), plan.rate)
+
+    name = "width choice, all pairs counted"
+    return trial_of(name, pair, auditor.draws(choose), plan.event, noise, samples=8_000)
+
+
 BROKEN: tuple[Callable[[int], Trial], ...] = (
     halved_noise,
     halved_coordinate,
@@ -370,6 +385,7 @@ BROKEN: tuple[Callable[[int], Trial], ...] = (
     late_variance,
     raw_mean_of_two_hundred,
     doubled_rate,
+    all_pairs_counted,
     kept_by_block,
     kept_by_place,
     floating_point_laplace,

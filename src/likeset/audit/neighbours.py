@@ -120,22 +120,20 @@ def absent_owner_appears(owners: int, rank: int) -> Neighbours[Bids]:
     return _bids("an absent rival appears at the top", absent, pair.second.values)
 
 
-def distance_collapses(candidates: int, changed: int = 1) -> Neighbours[Rows]:
-    """Pairs of rows in one column; a row moves onto its partner, and one distance falls from large to zero.
+def pair_moves_apart(changed: int = 1) -> Neighbours[Rows]:
+    """Pairs of rows in one column; a row leaves its partner, and one squared distance becomes a large one.
 
-    With one changed row there are four pairs. The other distances are zero, just above the first ``candidates`` of the
-    grid, and large. So the count of distances rises by 1 at every candidate: from 1 to 2 of 4 at the first ones, whose
-    score rises by 2, from 2 to 3 at all others, whose score falls by 2. That a rising one is chosen tells the more, the
-    fewer they are: up to all of ``2 * rate * 2``. With more changed rows there are as many times more of everything.
+    With one changed row there are three pairs, all near the first two candidates of the grid. One of them comes near
+    the last two: two scores fall from 3 to 2, and two rise from 0 to 1. At rate 1 the probability of the last two
+    changes from .043 to .225, which is 1.65 of the 2 that are claimed. With more changed rows there are as many times
+    more of everything.
     """
     grid = width_choice.grid(1)
-    between = math.sqrt((grid[candidates - 1] + grid[candidates]) / 2)
-    far = 10 * math.sqrt(grid[-1])
-    first = np.zeros((8 * changed, 1))
-    first[1::2, 0] = np.repeat([far, 0.0, between, far], changed)
+    first = np.zeros((6 * changed, 1))
+    first[1::2, 0] = math.sqrt(2.0 * grid[0])
     second = first.copy()
-    second[1 : 2 * changed : 2, 0] = 0.0
-    return Neighbours(f"{_counted(changed, 'row')} moved onto a partner", first, second)
+    second[1 : 2 * changed : 2, 0] = math.sqrt(2.0 * grid[-2])
+    return Neighbours(f"{_counted(changed, 'row')} moved away from a partner", first, second)
 
 
 def _counted(changed: int, row: str) -> str:

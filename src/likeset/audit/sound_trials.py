@@ -293,8 +293,8 @@ def everyone(noise: Noise) -> Trial:
 
 def width(noise: Noise, *, rows_per_unit: int, samples: int) -> Trial:
     """Replace-one only: an added row would pair all others anew, and the choice has no price for that."""
-    pair, unit = neighbours.distance_collapses(3, rows_per_unit), PrivacyUnit(rows_per_unit, "")
-    rate = 0.5 / rows_per_unit
+    pair, unit = neighbours.pair_moves_apart(rows_per_unit), PrivacyUnit(rows_per_unit, "")
+    rate = 1.0 / rows_per_unit
     plan = width_choice.WidthPlan(size=len(pair.first), unit=unit, rate=rate, relation=Relation.REPLACE_ONE)
     return trial_of(
         f"width choice{_unit(rows_per_unit)}",
@@ -418,4 +418,4 @@ def _trials(secret: Noise, simulated: Noise) -> Iterator[Trial]:
     yield threshold(secret, split, hears=[0, 1], rounds=2)
     yield everyone(secret)
     yield width(secret, rows_per_unit=1, samples=5_000)
-    yield width(simulated, rows_per_unit=3, samples=12_000)
+    yield width(simulated, rows_per_unit=3, samples=16_000)

@@ -109,8 +109,8 @@ class SelectionSum(_Sum):
 
 
 @dataclass(frozen=True, slots=True)
-class PairSplit:
-    """How evenly a candidate splits disjoint pairs of rows: the pairs below it less those above, without the sign.
+class NearPairs:
+    """The number of disjoint pairs of rows with a squared distance near a candidate.
 
     There is a bound under replace-one only (docs/proofs/width-choice.md): an added row would change all pairs.
     """
@@ -124,10 +124,10 @@ class PairSplit:
 
     @property
     def sensitivity(self) -> float:
-        return 2.0 * self.unit.rows
+        return float(self.unit.rows)
 
 
-Quantity = RowSum | SelectionSum | PairSplit
+Quantity = RowSum | SelectionSum | NearPairs
 """Everything that noise may be added to."""
 
 
@@ -342,7 +342,7 @@ _KINDS: dict[str, type[Any]] = {
 _QUANTITIES: dict[str, type[Any]] = {
     "row-sum": RowSum,
     "selection-sum": SelectionSum,
-    "pair-split": PairSplit,
+    "near-pairs": NearPairs,
 }
 _UNITS: dict[str, type[Any]] = {"unit": PrivacyUnit}
 _NAMES = {kind: name for name, kind in (_KINDS | _QUANTITIES | _UNITS).items()}

@@ -8,6 +8,7 @@ from typing import Any
 from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Summary
 from likeset.tables.profile import ColumnWarning
+from likeset.text import percent_at_most
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,16 @@ def uniform_offers(target_rows: int, epsilon: float, rows_per_unit: int) -> Noti
         "uniform-offers",
         f"offers are uniform: with {target_rows:,} target rows{of_ids} and epsilon = {epsilon:g} a release would be "
         "mostly noise, so none is made and no budget is spent; a larger epsilon or target makes one possible",
+    )
+
+
+def uncertain_width(failure: float, target_rows: int, epsilon: float) -> Notice:
+    return Notice(
+        "uncertain-width",
+        f"with {target_rows:,} target rows and epsilon = {epsilon:g} the privately chosen kernel of the release is far "
+        f"too wide or too narrow with a probability of usually at most {percent_at_most(failure)}; such a release is "
+        "of no use and still costs the budget: give release_gamma, or public_rows on the same scale",
+        details={"probability": failure},
     )
 
 

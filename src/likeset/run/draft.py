@@ -27,8 +27,9 @@ from likeset.protocol.terms import (
 )
 from likeset.run.job import Inputs
 
-_WIDTH_SHARE = 0.15
-"""Share of the target's budget (in rho) that goes to the width of the release's kernel, where it must be chosen."""
+_WIDTH_SHARES = (0.15, 0.2, 0.25, 0.3)
+"""Shares of the target's budget (in rho) for a private choice of the release's width: the least that makes the choice
+reliable, and the last if none does."""
 
 _SHORTEST, _LONGEST = 64, 320  # released vectors: outside of this nothing was gained
 _SIGNAL = 0.075
@@ -108,12 +109,18 @@ class Draft:
                 None,
                 f"cannot be chosen privately under {self.relation} (there is no proof): give it, or public_rows",
             )
+        for share in _WIDTH_SHARES:
+            found = self.width_for(share)
+            if found[0].failure_bound <= width_choice.LARGEST_FAILURE:
+                break
+        return found
+
+    def width_for(self, share: float) -> tuple[width_choice.WidthPlan, Budget]:
+        """A choice of the release's width for a share of the budget, and the rest of the budget."""
         rho = _rho_within(self.budget)
-        choice = width_choice.plan(
-            size=self.target_size, unit=self.unit, rho=_WIDTH_SHARE * rho, relation=self.relation
-        )
+        choice = width_choice.plan(size=self.target_size, unit=self.unit, rho=share * rho, relation=self.relation)
         quantity = gaussian_mean.unit_rows(self.unit, self.relation)
-        sigma = quantity.sensitivity / math.sqrt(2.0 * (1.0 - _WIDTH_SHARE) * rho)
+        sigma = quantity.sensitivity / math.sqrt(2.0 * (1.0 - share) * rho)
         event = Gaussian(sigma=sigma, quantity=quantity, coordinates=self.dimension, spacing=gaussian_mean.SPACING)
         left = accounting.guarantee(event, relation=self.relation, delta=self.budget.delta)
         return choice, Budget(left.epsilon, self.budget.delta)

@@ -216,6 +216,11 @@ class Plan:
         reason = f"is too little: {what} costs {price.epsilon:.4g} about {about}; set {setting} to at least {needed:g}"
         raise InvalidArgument(setting, f"{limit:g}", reason)
 
+    @property
+    def width_failure(self) -> float | None:
+        """Bound on the probability that a privately chosen width is far off; None if the width is public."""
+        return None if self.width_plan is None else self.width_plan.failure_bound
+
     @cached_property
     def warnings(self) -> tuple[Notice, ...]:
         return tuple(self.inputs.warnings(self.settings))
@@ -286,7 +291,7 @@ class Plan:
             "messages_at_most": self.messages,
             "offers": terms.offers,
             "released_coordinates": terms.kernel.dimension if terms.offers == "tilted" else 0,
-            "width_is_chosen_privately": self.width_plan is not None,
+            "width_failure_at_most": self.width_failure,
             "noise": advice.noise,
             "signal": advice.signal,
             "advice": advice.text,
@@ -400,8 +405,14 @@ def make_plan(settings: RunSettings, inputs: Inputs) -> Plan:
     terms.kernel.drawn(gamma=width or NO_WIDTH, seed=0, largest=_largest_entry(inputs))
     if split is not None and (width is not None or settings.gamma != "median"):
         check_split_width(settings, inputs, split, width or NO_WIDTH)
-    notes = (*draft.notes, *split_notes(settings, split))
+    notes = (*draft.notes, *split_notes(settings, split), *_width_notes(width_plan, settings))
     return Plan(settings, inputs, terms, selection, draft.seed_rows, width, width_plan, notes)
+
+
+def _width_notes(width_plan: width_choice.WidthPlan | None, settings: RunSettings) -> tuple[Notice, ...]:
+    if width_plan is None or width_plan.failure_bound <= width_choice.LARGEST_FAILURE:
+        return ()
+    return (notices.uncertain_width(width_plan.failure_bound, width_plan.size, settings.epsilon),)
 
 
 def _check_enough_asked(settings: RunSettings, terms: PlannedTerms) -> None:

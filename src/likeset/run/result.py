@@ -36,6 +36,7 @@ from likeset.run.words import (
 )
 from likeset.tables.columns import BooleanColumn, CategoryColumn, DateColumn, NumericColumn, OrdinalColumn
 from likeset.tables.schema import Schema
+from likeset.text import percent_at_most
 
 FORMAT = 4
 HANDLE = "likeset_handle"
@@ -344,7 +345,7 @@ class Result:
             ],
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
             "warnings": notice_documents(self.all_warnings),
-            "terms": {"digest": terms.digest, "summary": _terms_summary(terms, guarantees[0])},
+            "terms": {"digest": terms.digest, "summary": _terms_summary(terms, guarantees[0], self.plan.width_failure)},
             "schema": _schema_document(schema),
             "budget": self.budget,
         }
@@ -388,11 +389,13 @@ def _schema_document(schema: Schema) -> dict[str, Any]:
     return {"digest": schema.digest, "columns": columns, "id": declared_id}
 
 
-def _terms_summary(terms: Terms, about_target: PlannedView) -> dict[str, Any]:
+def _terms_summary(terms: Terms, about_target: PlannedView, failure: float | None) -> dict[str, Any]:
     release = f"epsilon = {terms.target_budget.epsilon:.4g}, delta = {terms.target_budget.delta:g}"
     if about_target.width_choice is not None:
         total = about_target.guarantee.epsilon
         release += f" for the release; epsilon = {total:.4g} with the private choice of its kernel width"
+        if failure is not None:
+            release += f", which is far off with a probability of usually at most {percent_at_most(failure)}"
     return {
         "protocol": terms.protocol,
         "consumer": terms.consumer,

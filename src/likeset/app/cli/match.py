@@ -30,7 +30,7 @@ from likeset.run.words import (
     not_private,
     short_address,
 )
-from likeset.text import harmless
+from likeset.text import harmless, percent_at_most
 
 with lazy_imports():
     from likeset.app import demo as demos
@@ -291,6 +291,7 @@ def show_plan(planned: "plans.Plan", caption: str) -> None:
             *([("and as expected", f"{planned.expected_rows_seen:,}")] if terms.auction != "everyone" else []),
             ("messages between curator and owners, at most", f"{planned.messages:,}"),
             ("numbers released about the target", f"{document['released_coordinates']:,}"),
+            *_width(planned.width_failure),
         ],
         caption=caption,
     )
@@ -300,6 +301,11 @@ def show_plan(planned: "plans.Plan", caption: str) -> None:
     show_budget(document["budget"])
     mark = "[green]" if planned.advice.pays else "[yellow]"
     show_text(f"\n{mark}{literal(planned.advice.text)}[/]\n")
+
+
+def _width(failure: float | None) -> list[tuple[str, str]]:
+    what = "probability that their kernel's width is far off, usually at most"
+    return [] if failure is None else [(what, percent_at_most(failure))]
 
 
 def _offered_rows(planned: "plans.Plan") -> list[tuple[str, str]]:
