@@ -13,6 +13,7 @@ STUDIES = {
     "joint": "studies.comparisons:JOINT",
     "joint-families": "studies.joint_families:STUDY",
     "joint-tables": "studies.joint_tables:STUDY",
+    "width": "studies.width:STUDY",
     "liars": "studies.liars:STUDY",
     "frontier": "studies.frontier:STUDY",
     "parsimony": "studies.parsimony:STUDY",

@@ -238,6 +238,24 @@ def run_protocol(task: Task, *, curator_of: CuratorOf | None = None, **settings:
 
 def _terms(task: Task, settings: Mapping[str, Any]) -> tuple[Terms, bool | None]:
     """The terms, and whether a release is worthwhile by the draft; None if not computed."""
+    draft = draft_of(task, **settings)
+    wanted = draft.settings
+    asked = wanted.protocol == "sealed" and wanted.offers == "tilted"
+    pays = draft.offers == "tilted" if asked else None
+    # A study must see tilted offers where they do not pay, too: what the draft would fall back to is overruled.
+    draft.offers = "uniform" if wanted.offers == "uniform" else "tilted"
+    usual = task.gamma * (1.0 if wanted.protocol == "interactive" else RELEASE_SCALE)
+    terms = Terms.settled(
+        draft.planned(target_budget=draft.budget),
+        gamma=wanted.release_gamma or usual,
+        seed=int(np.random.default_rng([task.seed, 5]).integers(2**63)),
+        largest=0.0,
+    )
+    return terms, pays
+
+
+def draft_of(task: Task, **settings: Any) -> Draft:
+    """The draft of the terms for the given ``RunSettings`` fields."""
     market = task.market
     # Half a row less than wanted: it is rounded up to whole rows for each owner.
     offer_factor = (task.offers - 0.5) * len(market.owners) / task.size
@@ -255,18 +273,7 @@ def _terms(task: Task, settings: Mapping[str, Any]) -> tuple[Terms, bool | None]
         rows_per_unit=1,
         largest_squared_norm=math.inf,  # unknown, and not asked for here
     )
-    draft = Draft(wanted, inputs)
-    asked = wanted.protocol == "sealed" and wanted.offers == "tilted"
-    pays = draft.offers == "tilted" if asked else None
-    # A study must see tilted offers where they do not pay, too: what the draft would fall back to is overruled.
-    draft.offers = "uniform" if wanted.offers == "uniform" else "tilted"
-    terms = Terms.settled(
-        draft.planned(target_budget=draft.budget),
-        gamma=task.gamma * (1.0 if wanted.protocol == "interactive" else RELEASE_SCALE),
-        seed=int(np.random.default_rng([task.seed, 5]).integers(2**63)),
-        largest=0.0,
-    )
-    return terms, pays
+    return Draft(wanted, inputs)
 
 
 def _stated_cost(guarantee: Guarantee) -> StatedCost:
