@@ -74,9 +74,8 @@ def restore_backup(path: Path, folder: Path) -> Manifest:
         make_private_folder(folder.absolute().parent)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.absolute().parent) as temporary:
             with tarfile.open(path, "r:") as archive:
-                if not all(member.isfile() or member.isdir() for member in archive.getmembers()):
-                    raise InvalidArgument("FILE", path, "is not a backup of a home: it contains links or devices")
-                archive.extractall(temporary, filter="data")
+                for member in archive:  # extractall has no filter before Python 3.11.4
+                    _copy_member(archive, member, Path(temporary))
             copy = Path(temporary) / _HOME
             manifest = documents.read(Path(temporary) / _MANIFEST, Manifest)
             if manifest.digest != _digest(copy):
@@ -90,6 +89,19 @@ def restore_backup(path: Path, folder: Path) -> Manifest:
     except OSError as error:
         raise InvalidArgument("FILE", path, f"cannot be restored: {error.strerror or error}") from error
     return manifest
+
+
+def _copy_member(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    parts = Path(member.name).parts
+    if ".." in parts or Path(member.name).is_absolute():
+        raise tarfile.ReadError("it contains a file outside the home")
+    if member.isdir():
+        folder.joinpath(*parts).mkdir()
+    elif member.isfile() and (content := archive.extractfile(member)) is not None:
+        with content, folder.joinpath(*parts).open("xb") as file:
+            shutil.copyfileobj(content, file)
+    else:
+        raise tarfile.ReadError("it contains links or devices")
 
 
 def _copy_databases(home: Home, copy: Path) -> None:
