@@ -61,9 +61,20 @@ def test_the_screen(screens: Screens) -> None:
     screens.show("releases", "account", "--events", "releases.json")
 
 
+def _nested(count: int) -> str:
+    return '{"kind": "repeated", "times": 1, "event": ' * count + '{"kind": "none"}' + "}" * count
+
+
+def test_events_that_are_nested_as_in_practice_have_a_price(tmp_path: Path) -> None:
+    path = tmp_path / "nested.json"
+    path.write_text(f'{{"version": {VERSION}, "event": {_nested(32)}}}')
+    assert document("account", "--events", str(path))
+
+
 def test_a_file_that_is_not_understood_is_refused(screens: Screens) -> None:
     texts = ["", "[]", "{}", '{"version": 1, "events": []}', '{"version": "3", "events": []}', '{"version": 3}']
-    for number, text in enumerate([*texts, '{"version": 3, "events": [{"kind": "free"}]}']):
+    texts += ['{"version": 3, "events": [{"kind": "free"}]}', f'{{"version": 3, "event": {_nested(400)}}}', "[" * 5000]
+    for number, text in enumerate(texts):
         Path(f"{number}.json").write_text(text)
-    commands = [f"account --events {name}.json" for name in (*range(len(texts) + 1), "gone")]
+    commands = [f"account --events {name}.json" for name in (*range(len(texts)), "gone")]
     screens.mistakes("mistakes", *commands, "account --paper --delta 1e-5")

@@ -222,6 +222,7 @@ def test_bad_arrow_files(tmp_path: Path) -> None:
     for content, expected in [
         (b"", "the file is empty"),
         (b"something else", "is no Arrow file"),
+        (good.replace(b"word", b"wo\xd6d"), "is no Arrow file"),
         (stream.getvalue(), "is no Arrow file"),
         (good[:-100], "its footer is damaged"),
         (good[:place] + b"\xff" * 2000 + good[place + 2000 :], ", record batch 1: cannot be decoded"),

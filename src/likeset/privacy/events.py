@@ -143,6 +143,7 @@ Quantity = RowSum | SelectionSum | NearPairs
 
 VERSION = 3
 """The version of the JSON form."""
+_MOST_NESTED = 32  # events within events, in the JSON form
 
 Value = TypeVar("Value", covariant=True)
 Text = TypeVar("Text", bound=str)
@@ -393,7 +394,7 @@ def as_json(event: Event) -> dict[str, Any]:
 
 def from_json(document: object) -> Event:
     """The event that ``as_json`` wrote; ``UnknownEvent`` for whatever is not in the vocabulary."""
-    event: Event = _build(document, _KINDS, "event")
+    event: Event = _build(document, _KINDS, "event", depth=0)
     return event
 
 
@@ -406,7 +407,9 @@ def _json_value(value: Any) -> Any:
     return value.value if isinstance(value, StrEnum) else value
 
 
-def _build(document: object, kinds: dict[str, type[Any]], role: str) -> Any:
+def _build(document: object, kinds: dict[str, type[Any]], role: str, *, depth: int) -> Any:
+    if depth > _MOST_NESTED:
+        raise UnknownEvent(role, f"is nested more than {_MOST_NESTED} deep")
     if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
         raise UnknownEvent(role, "must be an object with a field kind")
     name = document["kind"]
@@ -416,25 +419,25 @@ def _build(document: object, kinds: dict[str, type[Any]], role: str) -> Any:
     if set(document) != {"kind", *(field.name for field in expected)}:
         wanted = ", ".join(field.name for field in expected) or "none besides kind"
         raise UnknownEvent(f"{role} {name!r}", f"must have exactly the fields: {wanted}")
-    values = {field.name: _value(document[field.name], field, name) for field in expected}
+    values = {field.name: _value(document[field.name], field, name, depth=depth + 1) for field in expected}
     try:
         return kinds[name](**values)
     except InvalidArgument as error:
         raise UnknownEvent(f"{role} {name!r}", str(error)) from error
 
 
-def _value(value: object, field: Any, name: str) -> Any:
+def _value(value: object, field: Any, name: str, *, depth: int) -> Any:
     """One field, built according to the type that its class declares."""
     if field.type is Quantity:
-        return _build(value, _QUANTITIES, "quantity")
+        return _build(value, _QUANTITIES, "quantity", depth=depth)
     if field.type is PrivacyUnit:
-        return _build(value, _UNITS, "unit")
+        return _build(value, _UNITS, "unit", depth=depth)
     if field.type == "Event":
-        return _build(value, _KINDS, "event")
+        return _build(value, _KINDS, "event", depth=depth)
     if field.type == "tuple[Event, ...]":
         if not isinstance(value, list):
             raise UnknownEvent(f"{name}.{field.name}", "must be a list of events")
-        return tuple(_build(part, _KINDS, "event") for part in value)
+        return tuple(_build(part, _KINDS, "event", depth=depth) for part in value)
     if issubclass(field.type, StrEnum):
         try:
             return field.type(value)

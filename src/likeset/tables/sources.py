@@ -733,6 +733,7 @@ def _arrow(file: File, *, fields: list[int]) -> Iterator[pa.ipc.RecordBatchFileR
     with pa.OSFile(str(file.path), "rb") as source:
         try:
             reader = pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=fields))
+            _ = reader.schema.names  # raises UnicodeDecodeError
         except (pa.ArrowException, OSError, ValueError):
             raise file.error(_BROKEN.format(kind="Arrow") if file.size else "the file is empty") from None
         yield reader

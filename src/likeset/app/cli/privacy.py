@@ -106,8 +106,8 @@ def _read_events(path: Path) -> list[Event]:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidArgument("--events", path, f"cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise InvalidArgument("--events", path, "is not JSON") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgument("--events", path, "is not JSON, or is nested too deeply") from error
     if not isinstance(document, dict) or document.get("version") != VERSION:
         raise UnknownEvent(str(path), f'must be an object with "version": {VERSION}')
     if set(document) == {"version", "event"}:
