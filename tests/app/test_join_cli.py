@@ -58,7 +58,7 @@ def test_an_organisation_joins_with_one_file_and_one_call(clinic: str) -> None:
         ("clinic", "consumer"),
         ("clinic-curator", "curator"),
     ]
-    run("invite", "--confirm", "st-mary", "--words", words, "--home", "clinic")
+    run("invite", "st-mary", "--words", words, "--home", "clinic")
     assert run("invite", "--home", "clinic")["invitations"][0]["state"] == "joined"
     assert run("join", "st-mary.invite")["state"] == "joined"  # again: nothing to do
     with Home(Path("st-mary")) as home:
@@ -75,9 +75,9 @@ def test_screens(clinic: str, screens: Screens, monkeypatch: pytest.MonkeyPatch)
     screens.show("join without a mailbox", "join", "st-mary.invite", code=1)
     run("join", "st-mary.invite", "--mailbox", clinic, code=1)
     screens.show("invitations", "invite", home=home)
-    confirm, wrong = "invite --confirm st-mary --words", " ".join(["zoo"] * 8)
+    confirm, wrong = "invite st-mary --words", " ".join(["zoo"] * 8)
     commands = [f"{confirm} '{wrong}'", f"{confirm} '{'yess ' * 8}'", f"join st-mary.invite --words '{wrong}'"]
-    commands += ["invite --confirm nobody --words x", "invite --as owner a/b", "join rules.yaml", "join gone.invite"]
+    commands += ["invite nobody --words x", "invite --as owner a/b", "join rules.yaml", "join gone.invite"]
     screens.mistakes("mistakes", *commands, home=home)
     screens.show("joined", "join", "st-mary.invite", "--mailbox", clinic, "--words", words)
 
@@ -125,13 +125,52 @@ def test_without_an_approved_mailbox_nothing_is_contacted_and_the_reply_is_a_fil
     run("invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic")
     run("join", "st-mary.invite", code=1)
     assert not any(Path("mailbox").iterdir())
-    assert Path("st-mary.reply").stat().st_mode & 0o077 == 0
+    assert Path("st-mary/st-mary.reply").stat().st_mode & 0o077 == 0
     wrong = " ".join(["abandon"] * 8)
-    confirm = ["invite", "--confirm", "st-mary", "--reply", "st-mary.reply", "--home", "clinic"]
+    confirm = ["invite", "st-mary", "--reply", "st-mary/st-mary.reply", "--home", "clinic"]
     for command in (["join", "st-mary.invite"], confirm):
         assert "nothing was pinned" in mistake(*command, "--words", wrong)
     with Home(Path("st-mary")) as home:
         assert not home.pins.all()
+
+
+def test_a_reply_travels_as_a_file_from_a_folder_that_is_not_ones_own(clinic: str) -> None:
+    assert clinic
+    run("invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic")
+    Path("share/st-mary.reply").mkdir(parents=True)  # nothing can be written there, not even by root
+    Path("st-mary.invite").rename("share/st-mary.invite")
+    reply = run("join", "share/st-mary.invite", code=1)["reply"].split()[1]
+    answer = ["invite", "st-mary", "--reply", reply, "--home", "clinic"]
+    (words,) = run(*answer, code=1)["words"]
+    assert run(*answer, "--words", words)["state"] == "joined"
+    assert run("join", "share/st-mary.invite", "--words", words)["state"] == "joined"
+    with Home(Path("st-mary")) as home:
+        assert not home.settings.mailboxes  # nobody approved one
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/market", "sftp://anna@example.org/market"])
+def test_a_store_that_wants_keys_is_not_contacted_before_the_words(
+    clinic: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert clinic
+    monkeypatch.delenv("LIKESET_SFTP_KEY", raising=False)
+    run("invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic")
+    shown = CliRunner().invoke(app, ["join", "st-mary.invite", "--mailbox", address]).output
+    assert "st-mary.reply" in "".join(shown.split())
+    assert ("LIKESET_SFTP_KEY" in shown, "AWS" in shown) == (address.startswith("sftp"), address.startswith("s3"))
+    with Home(Path("st-mary")) as home:
+        assert home.settings.mailboxes == (address,)
+
+
+def test_the_mailbox_as_the_joiner_reaches_it_stays(clinic: str) -> None:
+    own = clinic.replace("/mailbox", "/own-way")
+    Path("own-way").symlink_to("mailbox")
+    run("invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic")
+    run("join", "st-mary.invite", "--mailbox", own, code=1)
+    (words,) = run("invite", "--home", "clinic")["invitations"][0]["words"]
+    run("join", "st-mary.invite", "--words", words)
+    with Home(Path("st-mary")) as home:
+        assert home.settings.mailboxes == (own,)
 
 
 def test_an_open_home_keeps_its_policy_and_mailboxes(clinic: str) -> None:

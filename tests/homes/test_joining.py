@@ -14,7 +14,7 @@ from likeset.homes import joining
 from likeset.homes.home import Home, make_home, make_party
 from likeset.homes.joining import Invitation, Reply
 from likeset.homes.policy import Policy
-from likeset.transports.stores import DirectoryStore, open_store
+from likeset.transports.stores import DirectoryStore
 from likeset.trust.cards import INVITE_CONTEXT
 from likeset.trust.letters import file_name
 
@@ -286,11 +286,19 @@ def test_one_name_or_key_for_two_parties_is_refused(market: Market) -> None:
         )
 
 
-def test_no_ambient_keys_before_words_were_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LIKESET_SFTP_KEY", raising=False)
-    for address in ("sftp://clinic@post.example.org/likeset", "s3://bucket/likeset"):
-        with pytest.raises(InvalidArgument, match="LIKESET_SFTP_KEY"):
-            open_store(address, ambient=False)
+def test_a_schema_that_takes_seconds_to_read_is_neither_sent_nor_read(
+    market: Market, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = "".join(f"  c{number}: {{kind: boolean}}\n" for number in range(12_000))
+    schema = f"likeset: schema\nversion: 1\ncolumns:\n{lines}"
+    with pytest.raises(InvalidArgument, match=r"^--schema"):
+        market.invite(schema=schema)
+    with monkeypatch.context() as other_version:
+        other_version.setattr(joining, "MOST_BYTES", 1 << 20)
+        sent = market.invite(schema=schema).to_bytes()
+    monkeypatch.setattr(joining.Schema, "from_text", None)  # it is not parsed
+    with pytest.raises(BadDocument):
+        Invitation.from_bytes(sent)
 
 
 def test_a_home_of_another_name_or_role_does_not_join(market: Market) -> None:

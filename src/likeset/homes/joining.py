@@ -46,9 +46,9 @@ from likeset.trust.letters import SignedTerms
 
 JoiningRole = Literal["owner", "curator", "witness"]
 SCHEMA_FILE = "schema.yaml"
+MOST_BYTES = 1 << 18  # of an invitation: its schema is read before words are compared
 
 _FOLDER = "invitations"
-_MOST_BYTES = 1 << 20
 _REPLY_STEP = 4096
 _MOST_REPLIES = 32  # files that one check reads in the folder of an invitation
 _SLOW_CLOCK = timedelta(hours=1)
@@ -115,7 +115,7 @@ class Invitation(Signed):
         if SignedTerms.is_in(data):
             raise BadDocument(name, "asks for rows in a run: add it with `likeset owner inbox --add FILE`")
         try:
-            text, card, curator, witness, by_curator, signature = cls.read(data, 5, most_bytes=_MOST_BYTES)
+            text, card, curator, witness, by_curator, signature = cls.read(data, 5, most_bytes=MOST_BYTES)
             others = [Card.from_bytes(other) if other else None for other in (curator, witness)]
             invitation = cls(text.decode("utf-8"), Card.from_bytes(card), others[0], others[1], by_curator, signature)
             invitation.check()
@@ -336,6 +336,9 @@ def invite(
                 with_cards = replace(with_cards, by_curator=by_curator)
     invitation = with_cards.signed_by(home.secret)
     invitation.check()
+    if len(invitation.to_bytes()) > MOST_BYTES:
+        reason = f"is too long for an invitation, which has at most {MOST_BYTES:,} bytes; declare vectors, or fewer columns"
+        raise InvalidArgument("--schema", f"{len(schema):,} characters", reason)
     make_private_folder(home.folder / _FOLDER)
     home.note("invite", "", name=name, role=role, invitation=invitation.digest.hex(), expires=proposal.expires)
     keep_private_bytes(home.folder / _FOLDER / f"{name}.invite", invitation.to_bytes())
@@ -355,7 +358,7 @@ def invitation_of(home: Home, name: str) -> Invitation:
 
 
 def _stored(path: Path) -> Invitation:
-    return Invitation.from_bytes(documents.bytes_in(path, most=_MOST_BYTES), name=str(path))
+    return Invitation.from_bytes(documents.bytes_in(path, most=MOST_BYTES), name=str(path))
 
 
 def replies(home: Home, invitation: Invitation, store: ReplyStore) -> list[Reply]:

@@ -209,7 +209,9 @@ def open_store(url: str, *, ambient: bool = True) -> Store:
     if not (is_bucket or parts.scheme == "sftp") or not parts.hostname:
         raise wrong
     if not ambient and not (parts.scheme == "sftp" and os.environ.get("LIKESET_SFTP_KEY")):
-        reason = "is contacted only with a key for it, until words were compared: name one in LIKESET_SFTP_KEY (sftp)"
+        reason = "is not contacted before words were compared, since your AWS settings may allow much more than this"
+        if parts.scheme == "sftp":
+            reason = "is contacted before words were compared only with a key for it, named in LIKESET_SFTP_KEY"
         raise InvalidArgument("mailbox", url, reason)
     try:
         if is_bucket:

@@ -40,7 +40,6 @@ with lazy_imports():
     from likeset.trust import letters as post
 
 _SECONDS = 2.0
-_MOST_BYTES = 1 << 20
 WordsOption = Annotated[
     str | None, typer.Option("--words", help="The words of the call, typed by a person.", show_default=False)
 ]
@@ -65,7 +64,6 @@ def invite(
     witness: Annotated[str | None, typer.Option(help="The witness to introduce, likewise.")] = None,
     new: Annotated[bool, typer.Option("--new", help="Sign a new one; an open one becomes invalid.")] = False,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for the reply.")] = False,
-    confirm: Annotated[bool, typer.Option("--confirm", help="Finish: type the words, after the call.")] = False,
     words: WordsOption = None,
     reply: Annotated[Path | None, typer.Option(help="A reply that came as a file instead of by mailbox.")] = None,
     home: HomePath = HERE,
@@ -73,7 +71,7 @@ def invite(
     """Invite an organisation: write NAME.invite, wait for the reply, compare words on a call, pin its card.
 
     Send the file by any way. At a terminal this command waits; Ctrl-C ends the waiting, and calling it again continues.
-    Elsewhere it ends at once, and `--confirm NAME --words "..."` finishes.
+    Elsewhere it ends at once; `likeset invite` lists replies with their words, and `NAME --words "..."` finishes.
 
     Example: `likeset invite st-mary --rules rules.yaml --home clinic`
     """
@@ -82,7 +80,7 @@ def invite(
         if name is None:
             _list(own)
             return
-        if confirm:
+        if words is not None or reply is not None:
             _confirm(own, joining.invitation_of(own, name), words, reply)
             return
         still_open = (one for one in joining.invitations(own) if own.clock() <= one.expires and not new)
@@ -109,7 +107,7 @@ def invite(
         document = {"name": name, "file": str(path), "invitation": invitation.digest.hex()}
         document |= {"mailbox": invitation.proposal.mailbox, "expires": invitation.proposal.expires}
         waits = not no_wait and at_terminal()
-        how = at_home(home, "likeset", "invite", "--confirm", name, "--words", "WORDS")
+        how = at_home(home, "likeset", "invite", name, "--words", "WORDS")
         notes.append(f"send {path} to {name}; there: likeset join {path}")
         emit(document, notes=notes, next_step=() if waits else how)
         if waits:
@@ -197,12 +195,14 @@ def _confirm(own: "homes.Home", invitation: "joining.Invitation", words: str | N
     if file is None:
         found = _replies(own, invitation)
     else:
-        data = documents.bytes_in(file, most=_MOST_BYTES)
+        data = documents.bytes_in(file, most=joining.MOST_BYTES)
         found = [joining.Reply.opened(invitation, own.secret, data)]
-    if words is None:
-        if not at_terminal():
-            raise InvalidArgument("--words", "none", "nobody is here to type the words of the call; give --words")
+    if words is None and at_terminal():
         _finish(own, invitation, found)
+        return
+    if words is None:
+        spoken = [" ".join(invitation.words(reply.card)) for reply in found]
+        emit({"name": invitation.proposal.name, "state": "replied", "words": spoken}, ok=False)
         return
     pin = joining.confirm(own, invitation, found, words, by=login())
     _emit_pinned(_pinned(invitation, [pin]))
@@ -262,7 +262,7 @@ def join(
 
     Example: `likeset join st-mary.invite`
     """
-    invitation = joining.Invitation.from_bytes(documents.bytes_in(file, most=_MOST_BYTES), name=str(file))
+    invitation = joining.Invitation.from_bytes(documents.bytes_in(file, most=joining.MOST_BYTES), name=str(file))
     invitation.check_time(homes.utc_now())
     place = folder or Path(invitation.proposal.name)
     asks = at_terminal()
@@ -278,8 +278,10 @@ def join(
         if joining.is_joined(home, invitation):
             emit({**document, "state": "joined"})
             return
+        if mailbox is not None and not home.settings.mailboxes:
+            home.set_mailboxes([mailbox])
         usable = home.settings.mailboxes[:1] if mailbox is None else (mailbox,)
-        document["reply"] = _deliver(home, invitation, next(iter(usable), None), file.with_suffix(".reply"))
+        document["reply"] = _deliver(home, invitation, next(iter(usable), None))
         if words is None and asks:
             show_notes([f"reply: {document['reply']}"])
             words = _typed_words(invitation, home)
@@ -376,7 +378,7 @@ def _approved(address: str) -> str | None:
     return ask(question, approved)
 
 
-def _deliver(home: "homes.Home", invitation: "joining.Invitation", address: str | None, path: Path) -> str:
+def _deliver(home: "homes.Home", invitation: "joining.Invitation", address: str | None) -> str:
     data = joining.Reply.sealed(invitation, home.secret)
     if address is not None:
         try:
@@ -389,6 +391,7 @@ def _deliver(home: "homes.Home", invitation: "joining.Invitation", address: str 
             complain(f"{error}; the reply is written to a file")
         else:
             return "sent by mailbox"
+    path = home.folder / f"{home.name}.reply"  # others may own the folder of the invitation
     keep_private_bytes(path, data)
     return f"send {path} to {invitation.card.name}"
 
@@ -410,11 +413,8 @@ def _typed_words(invitation: "joining.Invitation", home: "homes.Home") -> str | 
 def _settle(home: "homes.Home", invitation: "joining.Invitation", mailbox: str | None) -> list[str]:
     """Give a home what the invitation brings; what was there already stays."""
     proposal, notes = invitation.proposal, list[str]()
-    address = mailbox or proposal.mailbox
-    if not home.settings.mailboxes:
-        home.set_mailboxes([address])
-    elif address not in home.settings.mailboxes:
-        notes.append(f"add {address} to mailboxes: in {home.folder / homes.SETTINGS_FILE}")
+    if (address := mailbox or proposal.mailbox) not in home.settings.mailboxes:
+        notes.append(f"mailboxes: in {home.folder / homes.SETTINGS_FILE} must reach the mailbox {address}")
     for card in invitation.introduced.values():
         documents.write_text(home.folder / f"{card.name}.card", card.to_text())
     path = home.folder / joining.SCHEMA_FILE
