@@ -1,5 +1,6 @@
 """Until when owners answer, why a run is closed to one of them, and clocks that are wrong."""
 
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,7 +11,7 @@ from home_world import CONSUMER, NOON, Network, logged, terms
 from likeset.errors import InvalidArgument
 from likeset.homes import review
 from likeset.protocol.party import CURATOR
-from likeset.transports.sync import check_clock
+from likeset.transports.sync import check_mailboxes
 
 ANSWER_BY = NOON + timedelta(days=10)
 AGREED = terms(answer_by=ANSWER_BY.isoformat())
@@ -72,11 +73,35 @@ class TestClocks:
         with Network(tmp_path):
             pass
         folder, address = tmp_path / "a", f"file://{tmp_path / 'mailbox'}"
-        (agrees,) = check_clock(folder, [address])
-        (wrong,) = check_clock(folder, [address], clock=lambda: datetime.now(UTC) + ahead * (FAR + timedelta(hours=2)))
-        (gone,) = check_clock(folder, [f"file://{tmp_path / 'gone'}"])
+        (agrees,) = check_mailboxes(folder, [address])
+        far = ahead * (FAR + timedelta(hours=2))
+        (wrong,) = check_mailboxes(folder, [address], clock=lambda: datetime.now(UTC) + far)
+        (gone,) = check_mailboxes(folder, [f"file://{tmp_path / 'gone'}"])
         assert (agrees.ok, wrong.ok, gone.ok) == (True, False, False)
         assert f"the clock is {way} the mailbox" in wrong.detail
+
+    @pytest.mark.parametrize(("mode", "is_good"), [(0o1770, False), (0o770, False), (0o2770, True), (0o1733, True)])
+    def test_check_names_a_group_that_keeps_others_from_reading(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_good: bool
+    ) -> None:
+        with Network(tmp_path):
+            pass
+        (tmp_path / "mailbox").chmod(mode)
+        private = (tmp_path / "mailbox").stat().st_gid + 1
+        monkeypatch.setattr("os.getegid", lambda: private)  # as of a user who has a group of his own
+        found = {one.check: one for one in check_mailboxes(tmp_path / "a", [f"file://{tmp_path / 'mailbox'}"])}
+        assert all(one.ok for one in found.values()) == is_good
+        assert is_good or "chmod 2770" in found[f"mailbox file://{tmp_path / 'mailbox'}"].detail
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+    def test_check_names_folders_that_were_made_before_the_mode_was_repaired(self, tmp_path: Path) -> None:
+        with Network(tmp_path):
+            pass
+        (tmp_path / "mailbox").chmod(0o2770)
+        (tmp_path / "mailbox" / "earlier").mkdir()
+        os.chown(tmp_path / "mailbox" / "earlier", -1, 12345)
+        found = [one.ok for one in check_mailboxes(tmp_path / "a", [f"file://{tmp_path / 'mailbox'}"])]
+        assert found == [False, True]
 
     def test_a_consumer_whose_clock_is_ahead_waits_for_owners(self, network: Network) -> None:
         run = network.approved(AGREED, "a")

@@ -73,6 +73,10 @@ class Store(ABC):
     def address(self) -> str:
         """Where it is, in one form, without secrets: the same place has the same address."""
 
+    def why_unreadable(self) -> str:
+        """Why other parties cannot read what this one writes, with the remedy; empty if nothing is known against it."""
+        return ""
+
     def list(self, folder: str) -> Listing:
         """The files of a folder by name, at most ``MOST_LISTED``; a folder that is not there has none."""
         with self._checked(folder):
@@ -250,6 +254,19 @@ class DirectoryStore(Store):
     @property
     def address(self) -> str:
         return self._mailbox.as_uri()
+
+    def why_unreadable(self) -> str:
+        mailbox = self._mailbox.stat()
+        if mailbox.st_mode & 0o011 != 0o010:
+            return ""  # others than its group may enter, or only its owner
+        groups = set() if mailbox.st_mode & stat.S_ISGID else {os.getegid()}  # those of folders to come
+        with os.scandir(self._mailbox) as entries:
+            found = [entry.stat(follow_symlinks=False) for entry in entries]
+        groups |= {status.st_gid for status in found if status.st_uid == os.geteuid()}
+        if groups <= {mailbox.st_gid}:
+            return ""
+        remedy = f"chmod 2770 {self._mailbox}; chgrp -R {mailbox.st_gid} {self._mailbox}"
+        return f"folders of this user have another group than the mailbox, so nobody else can read them: {remedy}"
 
     def _list(self, folder: str) -> Listing:
         with self._opened(folder) as directory:

@@ -519,16 +519,19 @@ def opened_syncs(
         yield [stack.enter_context(Sync(each, store, stays)) for each in (home, *own) for store in stores.values()]
 
 
-def check_clock(folder: Path, addresses: Sequence[str], *, clock: Clock = utc_now) -> Iterator[Check]:
-    """Compare the clock of a home with that of each of its mailboxes, which gives letters their times."""
+def check_mailboxes(folder: Path, addresses: Sequence[str], *, clock: Clock = utc_now) -> Iterator[Check]:
+    """Compare the clock of a home with that of each mailbox, which gives letters their times; who reads its folders."""
     for address in addresses:
         what = f"clock and {address}"
         try:
             with opened_syncs(folder, [address], clock=clock) as opened:
                 apart = opened[0].home.clock() - opened[0]._mailbox_time()
+                unreadable = opened[0].store.why_unreadable()
         except LikesetError as error:
             yield Check(what, ok=False, detail=str(error))
             continue
+        if unreadable:
+            yield Check(f"mailbox {address}", ok=False, detail=unreadable)
         agree, way = abs(apart) <= CLOCKS_APART, "ahead of" if apart > timedelta() else "behind"
         fault = f"the clock is {duration(abs(apart))} {way} the mailbox; set the wrong one: until then nothing is ended"
         yield Check(what, ok=agree, detail="agree" if agree else fault)

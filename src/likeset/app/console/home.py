@@ -19,7 +19,7 @@ from likeset.homes.consumer import Consumer
 from likeset.homes.home import Home
 from likeset.homes.mail import Mail
 from likeset.homes.owner import Owner
-from likeset.transports.sync import check_clock
+from likeset.transports.sync import check_mailboxes
 
 _Pages = Mapping[str, Callable[[Any, PageRequest], Response]]
 
@@ -62,7 +62,7 @@ def check_all(home: Home, request: PageRequest) -> Response:
 
 def checks_of(home: Home) -> list[Check]:
     """Check rules, files, cards, every row of every data set, disk, clock and mailboxes; also of its own curator."""
-    checks = [*checkup.checkup(home), *check_clock(home.folder, home.settings.mailboxes, clock=home.clock)]
+    checks = [*checkup.checkup(home), *check_mailboxes(home.folder, home.settings.mailboxes, clock=home.clock)]
     if home.own_curator is not None:
         with Home(home.own_curator) as curator:
             checks += [replace(one, check=f"curator: {one.check}") for one in checkup.checkup(curator)]
