@@ -88,7 +88,7 @@ class BadTable(LikesetError, ValueError):
 
 def missing_extra(extra: str) -> str:
     """The remedy if the packages of an optional part are not installed."""
-    return f"needs packages that are not installed: pip install 'likeset[{extra}]'"
+    return f"needs packages of the extra {extra}, which are not installed: see docs/deploying.md, Installation"
 
 
 class DecidedMeanwhile(LikesetError):

@@ -163,5 +163,5 @@ def test_a_server_that_refuses_and_one_that_is_not_there(server: str, tmp_path: 
 
 def test_a_server_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "adbc_driver_postgresql", None)
-    with pytest.raises(BadTable, match=r"not installed: pip install 'likeset\[postgres\]'"):
+    with pytest.raises(BadTable, match=r"extra postgres, which are not installed"):
         open_source("postgres://eva:hunter2@host/db?table=patients")

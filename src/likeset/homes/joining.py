@@ -337,7 +337,7 @@ def invite(
     invitation = with_cards.signed_by(home.secret)
     invitation.check()
     if len(invitation.to_bytes()) > MOST_BYTES:
-        reason = f"is too long for an invitation, which has at most {MOST_BYTES:,} bytes; declare vectors, or fewer columns"
+        reason = f"is too long for an invitation, of at most {MOST_BYTES:,} bytes; declare vectors or fewer columns"
         raise InvalidArgument("--schema", f"{len(schema):,} characters", reason)
     make_private_folder(home.folder / _FOLDER)
     home.note("invite", "", name=name, role=role, invitation=invitation.digest.hex(), expires=proposal.expires)
