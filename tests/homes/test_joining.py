@@ -296,7 +296,7 @@ def test_a_schema_that_takes_seconds_to_read_is_neither_sent_nor_read(
     with monkeypatch.context() as other_version:
         other_version.setattr(joining, "MOST_BYTES", 1 << 20)
         sent = market.invite(schema=schema).to_bytes()
-    monkeypatch.setattr(joining.Schema, "from_text", None)  # it is not parsed
+    monkeypatch.setattr("likeset.tables.schema.Schema.from_text", None)  # it is not parsed
     with pytest.raises(BadDocument):
         Invitation.from_bytes(sent)
 
