@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 from between_world import Market
-from home_world import CONSUMER, Clock
+from home_world import CONSUMER, Clock, logged
 from typer.testing import CliRunner
 
 from likeset.app.cli import app
 from likeset.errors import BadDocument, BudgetExceeded, InvalidArgument
 from likeset.homes.runs import Invitation, padded_size
 from likeset.protocol.terms import Terms
-from likeset.protocol.wire import Offer
+from likeset.protocol.wire import Offer, Summary, Target
 from likeset.run.job import Job
 from likeset.run.runs import plan_between
 from likeset.run.words import owed_in_words
@@ -133,17 +133,20 @@ def test_the_plan_reads_the_ledger_that_a_start_charges(world: World) -> None:
     assert account["spent"] == pytest.approx(8.0, rel=1e-5)
 
 
-def test_offers_that_a_curator_would_not_take_are_said_by_the_plan(
+def test_a_letter_that_no_reader_would_take_is_refused_before_the_charge(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = world.job
-    offer = padded_size(plan_between(Job.load(job)).terms, Offer)
-    monkeypatch.setattr("likeset.run.runs.LARGEST_LETTER", offer)
+    terms = plan_between(Job.load(job)).terms
+    largest = max(padded_size(terms, kind) for kind in (Offer, Target, Summary))
+    room = 1 << 20  # for what is around a message, and for more rounds
+    monkeypatch.setattr("likeset.homes.runs.LARGEST_LETTER", largest - 1)
+    for command in ("plan", "start", "invite"):
+        with pytest.raises(InvalidArgument, match=r"^size"):
+            world.say(command, job)
+    assert not logged(world.market.consumer.home, "reserve")
+    monkeypatch.setattr("likeset.homes.runs.LARGEST_LETTER", largest + room)
     assert world.say("plan", job)["between_organisations"] == []
-    monkeypatch.setattr("likeset.run.runs.LARGEST_LETTER", offer - 1)
-    (note,) = world.say("plan", job)["between_organisations"]
-    assert note["kind"] == "large-offer"
-    assert note["text"] in " ".join(world.shown("plan", job).split())
     many = world.market.write_job(protocol="interactive", size=40)
     assert [note["kind"] for note in world.say("plan", many)["between_organisations"]] == ["rounds-are-syncs"]
 

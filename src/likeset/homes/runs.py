@@ -361,6 +361,21 @@ def padded_size(terms: PlannedTerms, kind: type[object]) -> int:
     return sizes.get(kind, _SHORT)
 
 
+def check_letter_sizes(terms: PlannedTerms) -> None:
+    """Raise if a letter of a run would be larger than any reader takes; called before anything is charged."""
+    if terms.split is not None:
+        sizes = {"an offer": max(most_part_bytes(terms)), "the target": padded_size(terms, TargetShare)}
+    else:
+        offer = Delivery if terms.protocol == "interactive" else Offer
+        kinds = {"an offer": offer, "the target": Target, "the summary": Summary}
+        sizes = {what: padded_size(terms, kind) for what, kind in kinds.items()}
+    for what, size in sizes.items():
+        if size + _AROUND > LARGEST_LETTER:
+            mebibytes = f"{size / 2**20:,.0f} MiB, and a letter has {LARGEST_LETTER / 2**20:,.0f} MiB at most"
+            reason = f"{what} may have {mebibytes}; lower size or offer_factor, or take fewer rows of the target"
+            raise InvalidArgument("size", f"{terms.size:,}", reason)
+
+
 def most_bytes_to_owner(terms: Terms) -> int:
     """The size of the largest letter that an owner needs to hear: a release, a yes or no, or a receipt."""
     rounds = terms.size if terms.protocol == "interactive" else 2

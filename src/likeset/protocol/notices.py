@@ -211,11 +211,3 @@ def rounds_are_syncs(rounds: int) -> Notice:
         f"interactive has {rounds:,} rounds, one for each row; by mailbox, each round waits for a sync by curator and "
         f"owners: with hourly syncs, at least {rounds:,} hours; sealed needs only a few syncs",
     )
-
-
-def large_offer(size: int, most: int) -> Notice:
-    return Notice(
-        "large-offer",
-        f"an owner's offer may have {size / 2**20:,.0f} MiB, and a letter at most {most / 2**20:,.0f} MiB: the owner "
-        "would be charged for an offer that is refused; lower size or offer_factor",
-    )

@@ -25,16 +25,15 @@ from likeset.files import keep_private
 from likeset.homes.consumer import Consumer as ConsumerRole
 from likeset.homes.consumer import RunFolder, named_cards
 from likeset.homes.home import Home
-from likeset.homes.runs import LARGEST_LETTER, Run, padded_size
+from likeset.homes.runs import Run, check_letter_sizes
 from likeset.ledger.ledger import Ledger
 from likeset.protocol import notices
 from likeset.protocol.notices import Notice
 from likeset.protocol.party import CURATOR
 from likeset.protocol.prices import owner_limits
 from likeset.protocol.sealed import Consumer, Owner, Scan
-from likeset.protocol.split import OWNERS, ComputeParty, SplitConsumer, make_curator, most_part_bytes, party_name
+from likeset.protocol.split import OWNERS, ComputeParty, SplitConsumer, make_curator, party_name
 from likeset.protocol.terms import WITNESS, PlannedTerms, Terms, check_foreign_limits
-from likeset.protocol.wire import Delivery, Offer
 from likeset.run.job import TERMS, Job, JobFolder, OpenScan, RunSecrets, SteadyLedger, open_owners, unfinished
 from likeset.run.plan import (
     Plan,
@@ -336,10 +335,7 @@ def check_carried(job: Job) -> list[Notice]:
 
 
 def notes_on_terms(terms: PlannedTerms) -> list[Notice]:
-    notes = [] if terms.auction == "everyone" else [notices.AUCTION_TIMES]
-    body = Delivery if terms.protocol == "interactive" else Offer
-    size = max(most_part_bytes(terms)) if terms.split is not None else padded_size(terms, body)
-    return notes if size <= LARGEST_LETTER else [*notes, notices.large_offer(size, LARGEST_LETTER)]
+    return [] if terms.auction == "everyone" else [notices.AUCTION_TIMES]
 
 
 def with_own_curator(plan: Plan, home: Home, job: Job) -> Plan:
@@ -355,6 +351,7 @@ def plan_between(job: Job, *, secrets: RunSecrets | None = None) -> Plan:
     names = (plan.terms.consumer, *plan.terms.owners, CURATOR, WITNESS)
     room = _ROOM + sum(len(name) + _ROOM_FOR_A_CARD for name in names)
     check_foreign_limits(plan.terms, room=room)  # before anything is priced: huge terms take long
+    check_letter_sizes(plan.terms)
     return plan
 
 
