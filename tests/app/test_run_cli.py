@@ -74,7 +74,7 @@ def _terms(invited: dict[str, Any]) -> Terms:
 
 
 def test_every_screen_shows_one_price_and_one_share(world: World) -> None:
-    """The width of the release's kernel is chosen privately: 15% of rho. The release alone costs 7.26 of the 8."""
+    """The width of the release's kernel is chosen privately: 15% of rho. The release alone costs 6.75 of the 8."""
     job = world.job
     planned = world.say("plan", job)["guarantees"]
     world.say("invite", job)
@@ -83,7 +83,7 @@ def test_every_screen_shows_one_price_and_one_share(world: World) -> None:
     about_target = result["guarantees"][0]
     assert planned == result["guarantees"]
     assert about_target["epsilon"] == pytest.approx(8.0, rel=1e-5)
-    assert {one["what"]: round(one["epsilon"], 2) for one in about_target["parts"]}["release"] == 7.26
+    assert {one["what"]: round(one["epsilon"], 2) for one in about_target["parts"]}["release"] == 6.75
     (account,) = [one for one in world.market.consumer.home.database.accounts() if one.view.observer == "owners"]
     assert account.epsilon == pytest.approx(8.0, rel=1e-5)
     percent = f"{math.ceil(1000 * about_target['guess']) / 10:g}"
