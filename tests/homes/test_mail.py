@@ -284,7 +284,7 @@ class TestRefusing:
             letter = outside.release()
             assert "rows that leave: " in self.refused(owner, letter)
             said = [owner.mail.data_of(row) for row in owner.mail.claim(outside.run) if row.post == "participation"]
-            assert said == [b"abstains"], "the consumer hears no reason"
+            assert said == [b"leaves 0"], "the consumer hears no reason"
             write_policy(folder)
             assert "refused before" in self.refused(owner, letter)
         with opened(folder) as owner:

@@ -196,6 +196,64 @@ class TestDeciding:
         network.settle()
         assert network.consumer.progress(run).ended == "quorum missed"
 
+    def test_an_older_word_that_the_mailbox_shows_after_an_acceptance_counts_no_more(self, network: Network) -> None:
+        agreed = terms(quorum=2)
+        run = network.ask(agreed)
+        network.settle()
+        network.owner("a").deny(agreed.run, by="Ada", reason="no contract")
+        network.turn("a")
+        folder = outgoing(network, "a", CONSUMER)
+        words = {path: path.read_bytes() for path in folder.iterdir()}
+        network.approve(agreed, "a")
+        network.turn("a", CONSUMER)
+        assert network.consumer.progress(run).stands("a") == "takes part"
+        for path, data in words.items():
+            path.write_bytes(data)
+        network.turn(CONSUMER)
+        assert network.consumer.progress(run).stands("a") == "takes part"
+        network.approve(agreed, "b")
+        network.settle()
+        assert network.consumer.progress(run).done
+
+    def test_a_word_that_is_said_again_is_heard_again(self, network: Network) -> None:
+        """It denies, which is heard, approves, and withdraws: the run need not wait for it."""
+        agreed = terms(quorum=2)
+        run = network.ask(agreed)
+        network.settle()
+        network.owner("a").deny(agreed.run, by="Ada", reason="no contract")
+        network.turn("a", CONSUMER)
+        assert network.consumer.progress(run).stands("a") == "does not take part"
+        network.approve(agreed, "a")
+        network.turn("a", CONSUMER)
+        assert network.consumer.progress(run).stands("a") == "takes part"
+        network.owner("a").withdraw(agreed.run, by="Ada")
+        network.turn("a", CONSUMER)
+        assert network.consumer.progress(run).stands("a") == "does not take part"
+
+    @pytest.mark.parametrize(
+        "word", [b"abstains", b"leaves", b"leaves -1", b"leaves 01", b"leaves 1 ", b"leaves " + b"9" * 19]
+    )
+    def test_a_word_without_its_number_is_refused(self, network: Network, word: bytes) -> None:
+        run = network.ask(terms())
+        network.settle()
+        leave(network, "a", CONSUMER, Post("participation", run.digest, word))
+        assert network.turn(CONSUMER).refused == 1
+        assert network.consumer.progress(run).stands("a") == "decides"
+
+    def test_words_that_come_in_another_order_count_by_their_numbers(self, network: Network) -> None:
+        """Even a word after the acceptance that comes before it."""
+        run = network.ask(terms())
+        network.turn(CONSUMER, CURATOR)
+        leave(network, "b", CONSUMER, Post("participation", run.digest, b"leaves 2"))
+        for number, word in ((2, "waiting"), (1, "abstains")):
+            leave(network, "a", CONSUMER, Post("participation", run.digest, f"{word} {number}".encode()))
+            network.turn(CONSUMER)
+        assert network.consumer.progress(run).stands("a") == "decides"
+        network.turn("a", "b")
+        network.approve(terms(), "b")
+        network.turn("b", CONSUMER)
+        assert network.consumer.progress(run).stands("b") == "does not take part"
+
     def test_the_curator_says_what_it_lacks_and_can_make_it_good(self, network: Network) -> None:
         schemas = network.place / CURATOR / "schemas"
         shutil.move(schemas, network.place / "aside")

@@ -364,6 +364,14 @@ def pair(own_secret: bytes, other: Card, *, writer: bytes, reader: bytes) -> tup
     return base64.b32encode(derived[:20]).decode().lower(), derived[20:]
 
 
+def read_word(document: bytes) -> tuple[str, int]:
+    """The document of a post of kind participation."""
+    word, blank, number = document.partition(b" ")
+    need(word in (b"waiting", b"abstains", b"leaves") and blank == b" ", "word")
+    need(number.isdigit() and str(int(number)).encode() == number and len(number) <= 18, "number")
+    return word.decode(), int(number)
+
+
 def read_post(name: str, data: bytes, key: bytes, *, writer: bytes, reader: bytes) -> tuple[str, bytes, bytes]:
     """Kind, terms and document of a post."""
     need(hashlib.sha256(data).hexdigest() == name, "name")

@@ -12,6 +12,7 @@ from second_reader import Refused
 from wire_vectors import SECRETS, VECTORS, Sealed, vectors
 
 from likeset.errors import BadDocument, LetterRefused
+from likeset.homes.runs import read_word
 from likeset.trust.cards import LETTER_CONTEXT, Card, SealingSecret, card_in, signed
 from likeset.trust.letters import (
     HEADER_BYTES,
@@ -228,3 +229,19 @@ def test_both_refuse_what_is_damaged(kind: str, label: str, data: bytes) -> None
 def test_every_kind_of_document_is_among_the_damaged_ones() -> None:
     assert [label for _, label, _ in DAMAGED] == list(REASONS)
     assert {kind for kind, _, _ in DAMAGED} == {"card", "terms", "acceptance", "letter", "post"}
+
+
+@pytest.mark.parametrize("word", ["waiting 0", "abstains 12", "leaves 3", f"leaves {10**18 - 1}"])
+def test_both_read_a_word(word: str) -> None:
+    said, number = word.split(" ")
+    assert read_word(word.encode()) == second_reader.read_word(word.encode()) == (said, int(number))
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["", "leaves", "leaves ", "leaves -1", "leaves 01", "leaves 1 ", " leaves 1", "Leaves 1", f"leaves {10**18}"],
+)
+def test_both_refuse_what_is_no_word(word: str) -> None:
+    assert read_word(word.encode()) is None
+    with pytest.raises(Refused):
+        second_reader.read_word(word.encode())

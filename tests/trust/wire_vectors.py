@@ -199,7 +199,7 @@ def damaged(sealed: Sealed) -> dict[str, dict[str, bytes]]:
 
 
 POSTS = {
-    "a word": Post("participation", TERMS, b"abstains"),
+    "a word": Post("participation", TERMS, b"abstains 0"),
     "fills its step": Post("letter", TERMS, fixed_bytes("a letter", 4096 - 4 * 8 - 6 - 32)),
     "a byte more": Post("letter", TERMS, fixed_bytes("a letter", 4096 - 4 * 8 - 6 - 32 + 1)),
 }
@@ -236,10 +236,10 @@ def wrapped(plaintext: bytes, *, writer: str = "owner", reader: str = "curator",
 def _damaged_posts() -> dict[str, bytes]:
     pair = pair_of(SECRETS["owner"], SECRETS["curator"].card)
     good = pair.outgoing.wrap(POSTS["a word"])
-    plaintext = fields(b"participation", TERMS, b"abstains", bytes(4096 - 4 * 8 - 13 - 32 - 8))
-    other_kind = fields(b"greeting", TERMS, b"abstains", bytes(4096 - 4 * 8 - 8 - 32 - 8))
-    two_steps = fields(b"participation", TERMS, b"abstains", bytes(8192 - 4 * 8 - 13 - 32 - 8))
-    short_digest = fields(b"participation", TERMS[:31], b"abstains", bytes(4096 - 4 * 8 - 13 - 31 - 8))
+    plaintext = fields(b"participation", TERMS, b"abstains 0", bytes(4096 - 4 * 8 - 13 - 32 - 10))
+    other_kind = fields(b"greeting", TERMS, b"abstains 0", bytes(4096 - 4 * 8 - 8 - 32 - 10))
+    two_steps = fields(b"participation", TERMS, b"abstains 0", bytes(8192 - 4 * 8 - 13 - 32 - 10))
+    short_digest = fields(b"participation", TERMS[:31], b"abstains 0", bytes(4096 - 4 * 8 - 13 - 31 - 10))
     return {
         "a bit flipped": good[:-1] + bytes([good[-1] ^ 1]),
         "cut off": good[:-1],
@@ -251,7 +251,7 @@ def _damaged_posts() -> dict[str, bytes]:
         "padding that is no zero": wrapped(plaintext[:-1] + b"\1"),
         "a step of zeros too many": wrapped(two_steps),
         "a digest of 31 bytes": wrapped(short_digest),
-        "a part more": wrapped(fields(b"participation", TERMS, b"abstains", b"", bytes(4096 - 5 * 8 - 13 - 32 - 8))),
+        "a part more": wrapped(fields(b"participation", TERMS, b"abstains 0", b"", bytes(4096 - 5 * 8 - 13 - 32 - 10))),
     }
 
 

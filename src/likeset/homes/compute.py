@@ -26,7 +26,7 @@ from likeset.errors import (
 from likeset.files import keep_private_bytes, locked, make_private_folder, remove_unfinished
 from likeset.homes.home import SPLIT_FOLDER, Home, TunnelPlace, reason_for_log
 from likeset.homes.mail import Decision, Heard, Mail, RoleHandler
-from likeset.homes.runs import RECEIPT, Ending, Run, State, ending_document, last_time, read_ending
+from likeset.homes.runs import RECEIPT, Ending, Run, State, ending_document, last_time, read_ending, read_word
 from likeset.ledger.ledger import Transaction
 from likeset.protocol.party import CURATOR, ComputeState, Party, Step
 from likeset.protocol.split import (
@@ -439,9 +439,9 @@ class ComputeHandler(RoleHandler):
 
     def _abstaining(self, run: Run) -> set[str]:
         """Owners that said after their acceptance that they do not take part."""
-        rows = (row for row in self.mail.letters(run) if (row.way, row.state) == ("in", "heard"))
-        last = {row.peer: row for row in rows if row.post in ("acceptance", "participation")}
-        return {peer for peer, row in last.items() if self.mail.data_of(row) == b"abstains"}
+        kinds = ("in", "participation", "heard")
+        said = [row for row in self.mail.letters(run) if (row.way, row.post, row.state) == kinds]
+        return {row.peer for row in said if (read_word(self.mail.data_of(row) or b"") or ("",))[0] == "leaves"}
 
     def _give_up(self, run: Run, party: ComputeParty) -> None:
         deadline, present, abstain = self._deadline(run), self.mail.introduced(run), self._abstaining(run)

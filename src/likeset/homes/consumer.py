@@ -21,7 +21,7 @@ from likeset.geometry.selection import Selection
 from likeset.homes.compute import ComputeHandler
 from likeset.homes.home import Home
 from likeset.homes.mail import Decision, Heard
-from likeset.homes.runs import Ending, Invitation, Run, ending_document, read_ending, read_progress
+from likeset.homes.runs import Ending, Invitation, Run, ending_document, read_ending, read_progress, read_word
 from likeset.ledger.ledger import Transaction
 from likeset.privacy.noise import SecretNoise
 from likeset.protocol.party import CURATOR, Party
@@ -132,7 +132,7 @@ class PartyState(StrEnum):
     NO_ROWS = "accepted, and sent no rows"
 
 
-_PARTICIPATION = {b"waiting": PartyState.DECIDES, b"abstains": PartyState.ABSTAINS}
+_PARTICIPATION = {"waiting": PartyState.DECIDES, "abstains": PartyState.ABSTAINS, "leaves": PartyState.ABSTAINS}
 
 
 @dataclass(frozen=True)
@@ -265,7 +265,7 @@ class Consumer(ComputeHandler):
         """What each party answered last, and why the curator or the witness cannot take part."""
         asked = (CURATOR, *((WITNESS,) if WITNESS in run.terms.cards else ()), *run.terms.owners)
         answers = dict.fromkeys(asked, (PartyState.UNHEARD, ""))
-        begun = False
+        begun, last = False, dict[str, tuple[int, str]]()  # the last word of each party, by number
         for row in self.mail.letters(run):
             begun |= row.way == "own"
             if row.way != "in" or row.state != "heard" or row.post not in ("acceptance", "participation", "ending"):
@@ -275,11 +275,15 @@ class Consumer(ComputeHandler):
                 continue  # the terms ended
             has_accepted = answers[row.peer][0] is PartyState.TAKES_PART
             if row.post == "acceptance":
-                answers[row.peer] = PartyState.TAKES_PART, ""
+                if last.get(row.peer, (0, ""))[1] != "leaves":
+                    answers[row.peer] = PartyState.TAKES_PART, ""
             elif row.post == "participation":
-                # What follows from it in a run that has begun is the curator's to say, unless the curator is split.
-                if not has_accepted or (data == b"abstains" and (run.is_split or not begun)):
-                    answers[row.peer] = _PARTICIPATION[data], ""
+                word, number = read_word(data) or ("", -1)
+                # What follows in a run that has begun is the curator's to say, unless the curator is split.
+                counts = not has_accepted or (word == "leaves" and (run.is_split or not begun))
+                if counts and number > last.get(row.peer, (-1, ""))[0]:
+                    last[row.peer] = number, word
+                    answers[row.peer] = _PARTICIPATION[word], ""
             elif (ending := read_ending(data)) is not None and ending[0] is Ending.NOT_CURATED and not has_accepted:
                 answers[row.peer] = PartyState.ABSTAINS, ending[1]
         return answers
@@ -293,7 +297,7 @@ class Consumer(ComputeHandler):
             self.mail.take_back(t, run, "terms", peer=peer)
             return True
         if post == "participation":
-            return document in _PARTICIPATION
+            return read_word(document) is not None
         if post == "progress" and peer == CURATOR:
             words = read_progress(document)
             return words is not None and set(words[0]) <= set(terms.owners)

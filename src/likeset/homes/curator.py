@@ -26,7 +26,7 @@ from likeset.files import PRIVATE_FOLDER, keep_private_bytes, make_private_folde
 from likeset.homes.compute import ComputeHandler
 from likeset.homes.consumer import keep_rows
 from likeset.homes.mail import Decision, Heard
-from likeset.homes.runs import RECEIPT, Ending, Run, ending_document, last_time, progress_document
+from likeset.homes.runs import RECEIPT, Ending, Run, ending_document, last_time, progress_document, read_word
 from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Transaction
 from likeset.privacy.events import View
@@ -186,7 +186,7 @@ class Curator(ComputeHandler):
 
     def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
         if post == "participation" and peer in run.terms.owners:
-            return document == b"abstains"
+            return (read_word(document) or ("",))[0] == "leaves"
         return super().hear_document(t, run, peer, post, document)
 
     # Periodic work.

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 from likeset.errors import (
     BadDocument,
@@ -49,6 +49,7 @@ from likeset.homes.runs import (
     most_bytes_to_owner,
     must_know,
     padded_size,
+    read_word,
     role_in,
     rows_in,
 )
@@ -501,8 +502,7 @@ class Mail:
                 self.write_document(t, run, run.consumer, "acceptance", run.acceptance)
                 self.take_back(t, run, "participation", "ending")
             elif state == "waiting" or run.role == "owner":
-                word = b"waiting" if state == "waiting" else b"abstains"
-                self.write_document(t, run, run.consumer, "participation", word)
+                self.write_word(t, run, run.consumer, "waiting" if state == "waiting" else "abstains")
             else:
                 self.write_document(t, run, run.consumer, "ending", ending_document(Ending.NOT_CURATED, detail))
         return run
@@ -565,8 +565,8 @@ class Mail:
             if peer is None or run.is_over or is_flood or not handler.hear_document(t, run, peer, post, document):
                 self._note_file(t, *place)
                 return peer is not None and run.is_over
-            # Only the last word of a kind counts; older ones leave no bytes.
-            which = "AND peer = ? AND way = 'in' AND post = ? AND post <> 'acceptance'"
+            # Only the last document of these kinds counts; older ones leave no bytes.
+            which = "AND peer = ? AND way = 'in' AND post = ? AND post NOT IN ('acceptance', 'participation')"
             self._update(t, run, "data = NULL", which, peer, post)
             self._insert(t, run, peer, "in", post, data=document, state="heard", folder=place[0], name=place[1])
         return True
@@ -577,6 +577,15 @@ class Mail:
             return
         self.take_back(t, run, post, peer=peer)
         self._insert(t, run, peer, "out", post, data=document, bytes=len(document), state="ready")
+
+    def write_word(self, t: Transaction, run: Run, peer: str, word: Literal["waiting", "abstains"]) -> None:
+        """Say where this owner stands. A mailbox may show older words later, and even after the acceptance."""
+        said = "leaves" if run.acceptance else word
+        last = read_word(self.last_document(run, "out", "participation", peer) or b"")
+        if last is None or last[0] != said:
+            which = "AND way = 'out' AND post = 'participation' AND peer = ?"
+            ((number,),) = self._select("count(*)", run, which, peer)
+            self.write_document(t, run, peer, "participation", f"{said} {number}".encode("ascii"))
 
     def take_back(self, t: Transaction, run: Run, *posts: PostKind, peer: str | None = None) -> None:
         """Take back documents: those that were not posted are dropped, posted ones are removed from the mailbox."""

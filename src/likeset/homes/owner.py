@@ -374,7 +374,7 @@ class Owner(RoleHandler):
         with self.home.deciding() as t:
             run = self.run(name)
             self._check_decidable(run, seen)
-            if run.acceptance:  # it could not be approved again: the consumer hears each word once
+            if run.acceptance:  # it cannot be approved again
                 raise InvalidArgument("RUN", name, "was accepted; end it with `likeset owner withdraw`")
             t.append("denied", name, {"digest": run.digest.hex(), "by": by, "reason": reason})
             changes = {"decided": "denied", "decided_by": by, "decided_at": stamp(self.now()), "reason": reason}
@@ -396,8 +396,9 @@ class Owner(RoleHandler):
             detail = Ending.WITHDRAWN.outcome(f"by {by}")
             self.mail.change(t, run, state="cancelled", detail=detail, decided_at=stamp(self.now()))
             if run.readable is not None:
-                self.mail.write_document(t, run, acknowledging_party(run.terms), "participation", b"abstains")
-                self.mail.write_document(t, run, run.terms.consumer, "participation", b"abstains")
+                readers = {acknowledging_party(run.terms)} if run.acceptance else set()  # others never hear of it
+                for reader in sorted(readers | {run.terms.consumer}):
+                    self.mail.write_word(t, run, reader, "abstains")
 
     def note_review(self, run: Run, *, by: str) -> None:
         with self.home.deciding() as t:
@@ -500,7 +501,7 @@ class Owner(RoleHandler):
         if not run.is_over and not heard.is_receipt:
             if run.state != "answered":
                 self.mail.change(t, run, detail=reason_for_log(error)[:400])
-            self.mail.write_document(t, run, acknowledging_party(run.terms), "participation", b"abstains")
+            self.mail.write_word(t, run, acknowledging_party(run.terms), "abstains")
 
     def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
         ending = read_ending(document) if (post, peer) == ("ending", run.terms.consumer) else None

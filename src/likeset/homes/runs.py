@@ -1,6 +1,7 @@
 """A run at a home: its states, its row in the database, its signed terms, who takes part, how large its letters are."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -110,6 +111,15 @@ def read_ending(data: bytes) -> tuple[Ending, str] | None:
     except ValidationError:
         return None
     return note.ended, harmless(note.detail, most=_MOST_DETAIL)
+
+
+_WORD = re.compile(rb"(waiting|abstains|leaves) (0|[1-9][0-9]{0,17})")
+
+
+def read_word(document: bytes) -> tuple[str, int] | None:
+    """A word of participation and its number: ``waiting`` or ``abstains`` before an acceptance, ``leaves`` after it."""
+    found = _WORD.fullmatch(document)
+    return None if found is None else (found[1].decode("ascii"), int(found[2]))
 
 
 def progress_document(waiting_for: Iterable[str], until: datetime | None) -> bytes:

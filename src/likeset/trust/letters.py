@@ -354,7 +354,7 @@ class Receipt(Signed):
 
 
 PostKind = Literal["terms", "participation", "acceptance", "letter", "progress", "ending"]
-"""The kind of a document: terms that a consumer signed; ``waiting`` or ``abstains``; an acceptance; a letter; whom a
+"""The kind of a document: terms that a consumer signed; a numbered word; an acceptance; a letter; whom a
 curator waits for; how a run ended at the writer."""
 
 POST_STEP: Final = 4096
