@@ -77,4 +77,4 @@ def test_a_file_that_is_not_understood_is_refused(screens: Screens) -> None:
     for number, text in enumerate(texts):
         Path(f"{number}.json").write_text(text)
     commands = [f"account --events {name}.json" for name in (*range(len(texts)), "gone")]
-    screens.mistakes("mistakes", *commands, "account --paper --delta 1e-5")
+    screens.mistakes("mistakes", *commands)

@@ -5,19 +5,17 @@ Settings of its Section 4: d = 140, T = floor(140^1.5) = 1656 steps at 0.01 for 
 summary.
 """
 
-import json
 import math
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from likeset.app.cli import app
 from likeset.errors import InvalidArgument
 from likeset.privacy import auction, mwem_mean
 from likeset.privacy.accounting import Basis, guarantee
 from likeset.privacy.events import ROW, Event, Norm, Relation, Repeated, RowSum, SelectionSum
-from likeset.privacy.paper_prices import dwork_rothblum_vadhan, paper_preconditions
+from studies.contract import Options
+from studies.prices import STUDY, dwork_rothblum_vadhan, kairouz_oh_viswanath, paper_preconditions, price_comparison
 
 EXPERIMENT = mwem_mean.schedule("experiment", dimension=140, size=500, epsilon=1.0, delta=1e-5)
 
@@ -47,6 +45,18 @@ def test_the_totals_that_the_paper_prints() -> None:
     """
     assert dwork_rothblum_vadhan(0.01, 1656, 0.01) == pytest.approx(1.4014, abs=1e-4)
     assert dwork_rothblum_vadhan(0.0002, 2500, 1e-4) == pytest.approx(0.0430, abs=1e-4)
+
+
+def test_the_totals_of_the_theorem_that_the_paper_cites() -> None:
+    """For T mechanisms and for 2T; the first by hand.
+
+    1656 * 0.01 (e^0.01 - 1)/(e^0.01 + 1) = 0.0828; sqrt(2 * 1656 * 0.0001 log(e + 57.55/1)) = 1.1651.
+    """
+    assert kairouz_oh_viswanath(0.01, 1656, 0.01) == pytest.approx(1.248, abs=5e-4)
+    assert kairouz_oh_viswanath(0.01, 3312, 0.01) == pytest.approx(1.879, abs=5e-4)
+    assert kairouz_oh_viswanath(0.0002, 2500, 1e-4) == pytest.approx(0.0316, abs=5e-5)
+    assert kairouz_oh_viswanath(0.0002, 5000, 1e-4) == pytest.approx(0.0462, abs=5e-5)
+    assert kairouz_oh_viswanath(0.1, 1, 1e-9) == pytest.approx(0.1), "plain composition, where it is the least"
 
 
 @pytest.mark.parametrize(
@@ -132,19 +142,20 @@ def test_the_papers_auction_at_its_own_parameters() -> None:
     assert auction.auction_patience(8) == 4
 
 
-def test_the_command_shows_the_papers_count_beside_what_is_proven() -> None:
+def test_the_study_shows_the_papers_count_beside_what_is_proven() -> None:
     """A row that is added at an owner replaces a row of the summary: both have sensitivity 2, and one price."""
-    lines = json.loads(CliRunner().invoke(app, ["account", "--paper", "--json"]).stdout)["prices"]
+    cells = [cell for cell in STUDY.cells(Options()) if cell["line"] != "preconditions"]
+    lines = [price_comparison(cell["line"] // 2, list(Relation)[cell["line"] % 2], exact=False) for cell in cells]
 
-    def line(what: str, protected: str, delta: float, relation: Relation) -> tuple[float | None, float | None]:
+    def line(what: str, protected: str, delta: float, relation: Relation) -> tuple[float | None, float]:
         (found,) = [
             one
             for one in lines
-            if one["what"].startswith(what)
-            and one["protected"].startswith(protected)
-            and (one["delta"], one["relation"]) == (delta, relation)
+            if one.what.startswith(what)
+            and one.protected.startswith(protected)
+            and (one.proven.delta, one.proven.relation) == (delta, relation)
         ]
-        return found["claimed"], found["proven"]
+        return None if found.claimed is None else found.claimed.epsilon, found.proven.epsilon
 
     replaced, summary = Relation.REPLACE_ONE, "summary mean, 500 rounds (T"
     target = line("target mean, once", "one row of the target", 0.01, replaced)
@@ -153,10 +164,4 @@ def test_the_command_shows_the_papers_count_beside_what_is_proven() -> None:
     assert owners == pytest.approx((0.0481, 0.203), rel=0.01)
     added = line(summary, "one row of an owner", 1e-4, Relation.ADD_OR_REMOVE)
     assert added == line(summary, "one row of the summary", 1e-4, replaced)
-    assert line("private auction", "one row of an owner", 1e-5, replaced) == (1.0, None)
-    assert "1.401" in CliRunner().invoke(app, ["account", "--paper"]).stdout
-
-
-def test_exactly_one_question_is_asked() -> None:
-    for arguments in ((), ("--paper", "--delta", "0.1")):
-        assert isinstance(CliRunner().invoke(app, ["account", *arguments]).exception, InvalidArgument)
+    assert line("private auction", "one row of an owner", 1e-5, replaced) == (1.0, math.inf)

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +15,6 @@ from likeset.display import Waiting, emit, show_document
 from likeset.errors import InvalidArgument, UnknownEvent
 from likeset.privacy.accounting import Filter, Guarantee, guarantee
 from likeset.privacy.events import VERSION, Composition, Event, Relation, as_json, from_json, relation_of
-from likeset.privacy.paper_prices import paper_preconditions, price_comparisons
 
 _EXAMPLE_DELTA = 1e-5
 
@@ -24,53 +22,20 @@ _EXAMPLE_DELTA = 1e-5
 def account(
     *,
     events: Annotated[
-        Path | None, typer.Option(help='A file of releases: {"version": 3, "events": [...]}, or a single "event".')
-    ] = None,
-    paper: Annotated[
-        bool, typer.Option("--paper", help="The paper's own settings: its count beside what is proven.")
-    ] = False,
-    delta: Annotated[
-        list[float] | None, typer.Option(help=f"With --events, repeatable. Default: {_EXAMPLE_DELTA:g}.")
-    ] = None,
+        Path, typer.Option(help='A file of releases: {"version": 3, "events": [...]}, or a single "event".')
+    ],
+    delta: Annotated[list[float] | None, typer.Option(help=f"Repeatable. Default: {_EXAMPLE_DELTA:g}.")] = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Add the exact worst case of exponential choices; takes some seconds.")
     ] = False,
 ) -> None:
     """Compute what releases cost: epsilon at a delta, under a neighbouring relation.
 
-    With `--events`, for releases recorded in a file, under the relation that they were planned under; with `--paper`,
-    for the paper's settings, its claim beside what is proven, and the preconditions of its theorem.
+    The relation is the one that the releases were planned under.
 
-    Example: `likeset account --paper`, then `likeset account --events releases.json --delta 1e-6`
+    Example: `likeset account --events releases.json --delta 1e-6`
     """
-    if (events is not None) == paper:
-        raise InvalidArgument("--events, --paper", "both" if paper else "neither", "give exactly one of them")
-    if events is not None:
-        _events(events, [_EXAMPLE_DELTA] if delta is None else delta, exact=exact)
-        return
-    if delta is not None:
-        raise InvalidArgument("--delta", delta, "goes with --events; --paper has deltas of its own")
-    _paper(exact=exact)
-
-
-def _paper(*, exact: bool) -> None:
-    prices = [
-        {
-            "what": line.what,
-            "observer": line.observer,
-            "protected": line.protected,
-            **_price_document(line.proven),
-            "claimed": None if line.claimed is None else line.claimed.epsilon,
-            "tightest": None if line.tightest is None else line.tightest.epsilon,
-        }
-        for line in price_comparisons(exact_choices=exact)
-    ]
-    conditions = [asdict(condition) for condition in paper_preconditions()]
-    notes = [
-        "claimed: the paper's count of epsilon; proven: what is proven under the relation, nothing where it is empty",
-        "preconditions: of the paper's main theorem, at its own parameters (d = 140, p = 500, delta = 1e-4)",
-    ]
-    emit({"prices": prices, "preconditions": conditions}, notes=notes)
+    _events(events, [_EXAMPLE_DELTA] if delta is None else delta, exact=exact)
 
 
 def _events(path: Path, deltas: list[float], *, exact: bool) -> None:
@@ -121,7 +86,6 @@ def _price_document(answer: Guarantee) -> dict[str, Any]:
     return {
         "delta": answer.delta,
         "relation": str(answer.relation),
-        "claimed": None,
         "proven": answer.epsilon if math.isfinite(answer.epsilon) else None,
         "basis": str(answer.basis),
         "note": answer.note,

@@ -1,4 +1,4 @@
-"""How the paper counts, beside what is proven: ``likeset account --paper``; ``--exact`` for the tightest bounds.
+"""``prices``: how the paper counts, beside what is proven and the tightest bounds.
 
 The paper states a composition theorem (Kairouz, Oh and Viswanath) and prints two totals. The totals are what the older
 theorem of Dwork, Rothblum and Vadhan gives for half of the mechanisms that Algorithm 2 runs. Both are here so that the
@@ -6,8 +6,10 @@ numbers can be reproduced; docs/paper-audit.md discusses them. Nothing here is u
 """
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 from likeset.privacy.accounting import Basis, Guarantee, guarantee
 from likeset.privacy.auction import auction_epsilon, auction_patience
@@ -23,6 +25,7 @@ from likeset.privacy.events import (
     SelectionSum,
 )
 from likeset.privacy.mwem_mean import PAPER_DIMENSION, Schedule, Steps, schedule
+from studies.contract import Cell, Options, Presentation, RecordLine, Table
 
 _SIZE, _OWNERS = 500, 5
 _PROMISED, _DELTA = 1.0, 1e-5  # the theorem's epsilon and delta wherever the paper leaves them open
@@ -36,6 +39,14 @@ def dwork_rothblum_vadhan(epsilon: float, times: int, delta: float) -> float:
     The paper's totals count one mechanism for each step of Algorithm 2, which makes a choice and a measurement.
     """
     return epsilon * math.sqrt(2.0 * times * math.log(1.0 / delta)) + times * epsilon * math.expm1(epsilon)
+
+
+def kairouz_oh_viswanath(epsilon: float, times: int, delta: float) -> float:
+    """The composition theorem that the paper cites and prints, for equal mechanisms with delta = 0."""
+    drift = times * math.expm1(epsilon) * epsilon / (math.exp(epsilon) + 1.0)
+    squares = 2.0 * times * epsilon**2
+    inside = min(1.0 / delta, math.e + math.sqrt(squares) / delta)
+    return min(times * epsilon, drift + math.sqrt(squares * math.log(inside)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,38 +77,36 @@ def paper_preconditions() -> tuple[Precondition, ...]:
 class PriceComparison:
     """One line: what is released to owners, whose rows are protected, as the paper counts and as is proven.
 
-    ``claimed`` is None where the paper makes no claim, ``tightest`` where the exact worst case was not asked for.
+    ``claimed`` is None where the paper makes no claim; ``cited`` is its count by the theorem that it cites, for one
+    mechanism a step and for two. ``tightest`` is the exact worst case, where the paper counts steps.
     """
 
     what: str
     protected: str
     claimed: Guarantee | None
+    cited: tuple[float, float] | None
     proven: Guarantee
     tightest: Guarantee | None
     observer: str = "any coalition of owners"
 
 
-def price_comparisons(*, exact_choices: bool) -> tuple[PriceComparison, ...]:
-    """Every line under both relations; ``exact_choices`` adds the exact worst case and takes some seconds."""
-    lines = []
-    for what, protected, planned, delta, claimed in _releases():
-        promise = isinstance(claimed, float)
-        note = "the paper's main theorem" if promise else "Dwork-Rothblum-Vadhan, one mechanism per step"
-        count = dwork_rothblum_vadhan(*claimed, delta) if isinstance(claimed, tuple) else claimed
-        for relation in Relation:
-            event = planned(relation)
-            lines.append(
-                PriceComparison(
-                    what,
-                    protected,
-                    None if count is None else Guarantee(count, delta, relation, Basis.CLAIMED, note),
-                    guarantee(event, relation=relation, delta=delta),
-                    guarantee(event, relation=relation, delta=delta, exact_choices=True)
-                    if exact_choices and not promise
-                    else None,
-                )
-            )
-    return tuple(lines)
+def price_comparison(number: int, relation: Relation, *, exact: bool = True) -> PriceComparison:
+    """The line of a release; the exact worst case of its choices takes some seconds."""
+    what, protected, planned, delta, claimed = list(_releases())[number]
+    promise, count, cited, event = isinstance(claimed, float), claimed, None, planned(relation)
+    note = "the paper's main theorem" if promise else "Dwork-Rothblum-Vadhan, one mechanism per step"
+    if isinstance(claimed, tuple):
+        epsilon, times = claimed
+        count = dwork_rothblum_vadhan(epsilon, times, delta)
+        cited = (kairouz_oh_viswanath(epsilon, times, delta), kairouz_oh_viswanath(epsilon, 2 * times, delta))
+    return PriceComparison(
+        what,
+        protected,
+        Guarantee(count, delta, relation, Basis.CLAIMED, note) if isinstance(count, float) else None,
+        cited,
+        guarantee(event, relation=relation, delta=delta),
+        None if promise or not exact else guarantee(event, relation=relation, delta=delta, exact_choices=True),
+    )
 
 
 _Planned = Callable[[Relation], Event]
@@ -163,3 +172,66 @@ def _rounds(planned: Schedule) -> _Planned:
 
 def _schedule(name: str) -> Schedule:
     return schedule(name, dimension=PAPER_DIMENSION, size=_SIZE, epsilon=_PROMISED, delta=_DELTA)
+
+
+class Prices:
+    """The study."""
+
+    name = "prices"
+    description = "prices of the paper's releases: its own count, its cited theorem, what is proven"
+
+    def cells(self, options: Options) -> Sequence[Cell]:
+        """A release under a relation each, then what the main theorem asks for; nothing is drawn."""
+        options.without_data("prices do not depend on data")
+        lines: list[dict[str, Any]] = [{"line": number, "revision": 1} for number in range(2 * len(list(_releases())))]
+        return [Cell(self.name, settings) for settings in (*lines, {"line": "preconditions", "revision": 1})]
+
+    def run(self, cell: Cell) -> dict[str, Any]:
+        """One line with the exact worst case."""
+        if cell["line"] == "preconditions":
+            return {"preconditions": [asdict(condition) for condition in paper_preconditions()]}
+        line = price_comparison(cell["line"] // 2, list(Relation)[cell["line"] % 2])
+        return {
+            "what": line.what,
+            "observer": line.observer,
+            "protected": line.protected,
+            "delta": line.proven.delta,
+            "relation": str(line.proven.relation),
+            "claimed": None if line.claimed is None else line.claimed.epsilon,
+            "cited": line.cited,
+            "proven": line.proven.epsilon if math.isfinite(line.proven.epsilon) else None,
+            "tightest": None if line.tightest is None else line.tightest.epsilon,
+            "basis": str(line.proven.basis),
+        }
+
+    def present(self, lines: Sequence[RecordLine], out: Path) -> Presentation:  # noqa: ARG002 - no figures
+        """Prices, and preconditions."""
+        done = [line for line in lines if line.done]
+        priced = [line for line in done if line["line"] != "preconditions"]
+        conditions = [one for line in done if line["line"] == "preconditions" for one in line["preconditions"]]
+        columns = ("claimed", "proven", "tightest")
+        rows = [
+            [
+                f"{line['what']}: {line['protected']}",
+                str(line["relation"]),
+                f"{line['delta']:g}",
+                *("-" if line[name] is None else f"{line[name]:.4g}" for name in columns),
+                "-" if line["cited"] is None else " or ".join(f"{value:.4g}" for value in line["cited"]),
+            ]
+            for line in priced
+        ]
+        heads = ["release and protected row", "relation", "delta", "the paper", "proven", "tightest", "cited theorem"]
+        needed = [[one["what"], f"{one['needed']:.3g}", f"{one['used']:g}"] for one in conditions]
+        words = (
+            "The paper: its count of epsilon. Proven: what is proven under the relation; `-` where nothing is. "
+            "Tightest: the exact worst case of exponential choices. Cited theorem: Kairouz, Oh and Viswanath, for one "
+            "mechanism a step, as the paper counts, and for the two that Algorithm 2 runs. Nothing is drawn here.",
+        )
+        tables = [
+            Table("Prices", heads, rows),
+            Table("Preconditions", ["of the main theorem", "needed", "used"], needed),
+        ]
+        return Presentation("The paper's prices", words, tables)
+
+
+STUDY = Prices()
