@@ -2,13 +2,10 @@
 
 import os
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from likeset.display import complain, literal, run_program, show_json, show_table, stdout
 from likeset.errors import InvalidArgument
@@ -16,7 +13,7 @@ from likeset.files import make_directory
 
 if TYPE_CHECKING:
     from studies.contract import Presentation, RecordLine
-    from studies.runner import StudyProgress, StudyState
+    from studies.runner import StudyState
 
 _FOLDER = Path("study-results")
 _RECORDS = Path(__file__).parent / "results"
@@ -70,9 +67,8 @@ def study(
         lines = _recorded(folder)
     else:
         make_directory(folder)
-        with _progress(name, quiet=as_json) as report:
-            count = (os.cpu_count() or 1) if workers is None else workers
-            lines = run_study(chosen_study, options, out=folder, workers=count, progress=report)
+        count = (os.cpu_count() or 1) if workers is None else workers
+        lines = run_study(chosen_study, options, out=folder, workers=count, progress=None if as_json else _say)
     presentation = chosen_study.present(lines, folder)
     written = write_page(presentation, lines, out=folder, command=_command(name, options))
     _tell(presentation, lines, written, as_json=as_json)
@@ -114,34 +110,6 @@ def _numbers(option: str, text: str | None, kind: type[Any]) -> tuple[Any, ...] 
     except ValueError as error:
         whole = "whole numbers" if kind is int else "numbers"
         raise InvalidArgument(option, repr(text), f"must be {whole} with commas between them") from error
-
-
-@contextmanager
-def _progress(name: str, *, quiet: bool) -> "Iterator[StudyProgress]":
-    """A bar with the time left; plain lines where there is no terminal."""
-    if not stdout.is_terminal or quiet:
-        yield (lambda _: None) if quiet else _say
-        return
-    columns = (
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-        TextColumn("[dim]{task.fields[last]}"),
-    )
-    with Progress(*columns, console=stdout) as bar:
-        task = bar.add_task(name, total=None, last="")
-
-        def report(state: "StudyState") -> None:
-            last = "" if state.line is None else _words(state.line)
-            if state.line is None and state.kept:
-                bar.console.print(f"{state.kept} cells are on record and not run again", highlight=False)
-            # What was kept took no time: the time left is reckoned from what this run did.
-            bar.update(task, total=state.total - state.kept, completed=state.finished, last=last)
-
-        yield report
 
 
 def _say(state: "StudyState") -> None:

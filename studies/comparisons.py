@@ -66,3 +66,40 @@ JOINT = Comparison(
     offers_of={"skewed": 20},
     first_seed=400,
 )
+
+_STATES = (
+    "The paper's layout of its Figure 1: most rows are split evenly over four owners; one of these also holds 70% of "
+    "another group. A quarter of the rest of that group is the target, without labels, and the other three quarters "
+    "are held out; 150 rows of a third group are seeds.",
+)
+_STATES_METHODS = ("exact", "greedy", "greedy-seeded", "sealed", "uniform-offers", "private", "uniform")
+
+ALLSTATE = Comparison(
+    name="allstate",
+    description="the paper's first experiment, on a file of Kaggle's Allstate Purchase Prediction Challenge",
+    title="Summaries of insurance customers",
+    words=(*_STATES, "Groups: Florida, Connecticut, Ohio; the last record of each customer; the label is product A."),
+    data="allstate",
+    variants=("states",),
+    seeds=10,
+    sizes=(50, 100, 200, 400),
+    widths=(Width(gamma=0.1), Width(scale=1.0)),
+    methods=_STATES_METHODS,
+)
+
+ADULT_STATES = Comparison(
+    name="adult-states",
+    description="the layout of the paper's first experiment on Adult: four owners, one of them mixed",
+    title="Summaries of Adult in the layout of the paper's Figure 1",
+    words=(
+        *_STATES,
+        "Groups, chosen before a result was seen: workers in the private sector, self-employed without a "
+        "company, employees of a state; the label is an income above 50,000.",
+    ),
+    data="adult-states",
+    variants=("workers",),
+    seeds=10,
+    sizes=(50, 100, 200, 400),
+    widths=(Width(gamma=0.1), Width(scale=1.0)),
+    methods=_STATES_METHODS,
+)

@@ -50,6 +50,17 @@ class Options:
         for epsilon in self.epsilons or ():
             arguments.positive("--epsilon", epsilon)
 
+    def without_data(self, reason: str) -> None:
+        """Refuse ``--data`` of a study whose rows come with it."""
+        if self.data is not None:
+            raise InvalidArgument("--data", self.data, f"is not used: {reason}")
+
+    def chosen(self, names: Sequence[str]) -> Sequence[str]:
+        """What ``--methods`` names among these; all of them by default."""
+        if unknown := [name for name in self.methods or () if name not in names]:
+            raise InvalidArgument("--methods", ", ".join(unknown), "must be among: " + "; ".join(names))
+        return self.methods or names
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:

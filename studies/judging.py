@@ -13,6 +13,7 @@ from sklearn.svm import LinearSVC
 
 from likeset.arguments import Rows
 from likeset.geometry.kernels import kernel_means, rbf_kernel, squared_mmd
+from likeset.geometry.shapley import selection_game, shapley
 from likeset.simulation import LabelledMarket, MethodPicks, Task
 
 _STEPS = 600
@@ -98,6 +99,7 @@ def judgement(task: Task, picks: MethodPicks) -> dict[str, Any]:
         "target_guarantee": asdict(picks.target),
         "owner_guarantee": asdict(picks.owners),
         "owner_shares": {name: round(value / total, 4) for name, value in values.items()},
+        "owner_shapley": _shapley_shares(task, picks),
         "exact_gains": total,
         "gamma": task.gamma,
         "target_rows": m,
@@ -154,11 +156,22 @@ def _owner_values(task: Task, picks: MethodPicks) -> Mapping[str, float]:
     counts = np.arange(1, len(rows) + 1)
     before = np.tril(rbf_kernel(rows, rows, gamma=task.gamma), k=-1).sum(axis=1)
     gains = np.maximum(kernel_means(rows, market.target, gamma=task.gamma) - before / counts, 0.0)
-    ends = np.cumsum([len(rows_of_owner) for rows_of_owner in market.owners.values()])
-    values = np.bincount(
-        np.searchsorted(ends, picks.indices, side="right"), weights=gains, minlength=len(market.owners)
-    )
+    values = np.bincount(_owner_numbers(market, picks), weights=gains, minlength=len(market.owners))
     return {name: float(value) for name, value in zip(market.owners, values, strict=True)}
+
+
+def _shapley_shares(task: Task, picks: MethodPicks) -> dict[str, float]:
+    """Each owner's share of the summary's worth by Shapley values."""
+    market, gamma = task.market, task.gamma
+    owners = _owner_numbers(market, picks)
+    game = selection_game(market.pool[picks.indices], owners, len(market.owners), market.target, gamma=gamma)
+    fair = shapley(game, coins=np.random.default_rng([task.seed, 8]))
+    return {name: round(float(value / fair.total), 4) for name, value in zip(market.owners, fair.values, strict=True)}
+
+
+def _owner_numbers(market: LabelledMarket, picks: MethodPicks) -> NDArray[np.int64]:
+    ends = np.cumsum([len(rows) for rows in market.owners.values()])
+    return np.searchsorted(ends, picks.indices, side="right")
 
 
 def _round_value(value: Any) -> Any:

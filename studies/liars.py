@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
 from likeset.arguments import Rows
-from likeset.errors import InvalidArgument
 from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.geometry.labels import ridge_scores
 from likeset.simulation import LabelledMarket, Task, digits_market, run_protocol, svm_scores
@@ -127,8 +126,7 @@ class Liars:
 
     def cells(self, options: Options) -> Sequence[Cell]:
         """Seed by seed, so that a run that is stopped has something of everything."""
-        if options.data is not None:
-            raise InvalidArgument("--data", options.data, "is not used: the images come with scikit-learn")
+        options.without_data("the images come with scikit-learn")
         return [
             Cell(
                 self.name,

@@ -18,8 +18,9 @@ from likeset.geometry.weights import weights
 from likeset.privacy.mwem_mean import PAPER_DIMENSION
 from likeset.privacy.noise import Noise
 from likeset.protocol.terms import Terms
-from likeset.simulation import POOLED, MethodPicks, Task, greedy, published_protocol, run_protocol, uniform_sampling
+from likeset.simulation import POOLED, MethodPicks, Task, greedy, run_protocol, uniform_sampling
 from studies.hashes import HashingCurator, match_hashed
+from studies.rounds import hashed_protocol, observed_protocol
 from studies.weighted_matching import match_weighted
 
 _HASH_DIMENSION = 2000
@@ -171,8 +172,9 @@ METHODS: dict[str, Method] = {
             offers=True,
         ),
         Method(
-            "private", "private greedy (paper)", "Algorithm 3 as published, with its own epsilons", published_protocol
+            "private", "private greedy (paper)", "Algorithm 3 as published, with its own epsilons", observed_protocol
         ),
+        Method("private-hashed", "private greedy, on hashes", "the same, where owners send hashes", hashed_protocol),
         Method(
             "private-sound",
             "private greedy, sound",

@@ -5,7 +5,7 @@ asking everyone once for fewer rows each. Owners are generated: no public data s
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
-from likeset.errors import InvalidArgument
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.privacy import auction
 from likeset.privacy.auction import auction_epsilon, auction_patience
-from likeset.privacy.noise import Noise, SimulatedNoise
+from likeset.privacy.noise import SimulatedNoise
 from likeset.protocol.terms import RELEASE_SCALE
 from likeset.summarizer import Summarizer
 from studies.contract import Cell, Options, Presentation, RecordLine, Table
@@ -75,10 +74,12 @@ def run_rounds(
     gamma: float,
     dimension: int,
     feature_seed: int,
-    plan: auction.AuctionPlan,
-    noise: Noise,
+    ask: Callable[[auction.Bids], NDArray[np.bool_]],
 ) -> Rounds:
-    """``size`` rounds: everybody bids its best row not sent yet, the auction asks, the best row at hand joins."""
+    """``size`` rounds: everybody bids its best row not sent yet, ``ask`` asks some, the best row at hand joins.
+
+    As in the product, rows at hand are scored again in each round, with the current summary.
+    """
     owners, rows, columns = market.owners.shape
     features = FourierFeatures(columns, dimension, gamma, feature_seed)
     hashed = features(market.pool)
@@ -97,7 +98,7 @@ def run_rounds(
         times_bid[best[present]] += 1
         values = [float(scores[row]) if here else None for row, here in zip(best, present, strict=True)]
         bids = auction.Bids(tuple(values), tuple(times_bid[best].tolist()))
-        asked = best[auction.run(plan, bids, noise).value]
+        asked = best[ask(bids)]
         sent[asked] = True
         at_hand += asked.tolist()
         if at_hand:
@@ -107,8 +108,35 @@ def run_rounds(
     return Rounds(np.array(chosen, dtype=np.int64), int(sent.sum()))
 
 
+def winner_only(bids: auction.Bids) -> NDArray[np.bool_]:
+    """The first of the paper's two simple ways: the best bid's owner is asked, and knows that it bid most."""
+    return np.asarray((auction.ranks(bids.values) == 1) & bids.present)
+
+
+def exponential_mechanism(epsilon: float, coins: np.random.Generator) -> Callable[[auction.Bids], NDArray[np.bool_]]:
+    """One owner, with odds ``exp(epsilon bid / (2 * 2))``: a bid is between -1 and 1."""
+
+    def ask(bids: auction.Bids) -> NDArray[np.bool_]:
+        scores = np.array([-np.inf if value is None else value for value in bids.values])
+        if not bids.present.any():
+            return bids.present
+        odds = np.exp(epsilon / 4.0 * (scores - scores.max()))
+        return np.asarray(np.arange(len(odds)) == coins.choice(len(odds), p=odds / odds.sum()))
+
+    return ask
+
+
+def exponential_epsilon(*, epsilon: float, delta: float, rounds: int) -> float:
+    """Of each round, so that all of them together cost (epsilon, delta): a choice has rho = epsilon²/8."""
+    log = math.log(1.0 / delta)
+    rho = (math.sqrt(log + epsilon) - math.sqrt(log)) ** 2  # rho + 2 sqrt(rho log) = epsilon
+    return math.sqrt(8.0 * rho / rounds)
+
+
 _LABELS = {
     "paper": "the paper's auction, each round (not private)",
+    "winner only": "only the best bid's owner, each round (not private)",
+    "exponential mechanism": "one owner by the exponential mechanism, each round",
     "everyone each round": "everyone, each round",
     "everyone once": "sealed: everyone once, fewer rows each",
     "threshold once": "sealed: threshold once",
@@ -126,8 +154,11 @@ def present_parsimony(lines: Sequence[RecordLine], *, methods: Sequence[str]) ->
             "The paper's auction asks the owner of rank i with probability exp(-(i-1) eps_auc) and a row that was bid "
             "tau times for certain; its bound on the rows seen per row bought is K/tau + 1/eps_auc = "
             "(1 + 3 sqrt(2) log(1/delta)/epsilon) K^(1/3).",
-            "Both per-round protocols select the same rows, up to scores that tie: the top bid is always asked, so the "
-            "auction saves rows and changes nothing else. It is not differentially private (docs/paper-audit.md).",
+            "The first three per-round protocols select the same rows, up to scores that tie: the top bid is always "
+            "asked, so the auction saves rows and changes nothing else. It is not differentially private "
+            "(docs/paper-audit.md). The exponential mechanism gets (epsilon, delta) for all rounds.",
+            f"Each owner has {_ROWS} rows: at most {_ROWS} K/p rows are seen per row bought, which `everyone each "
+            f"round` reaches where more than {_ROWS} rows are bought.",
             "MMD² is measured on 2,000 rows of the target's distribution that no method saw. On the 300 rows that it "
             "selects for, exact greedy comes arbitrarily close with many rows: a ratio to that says nothing about "
             "new rows.",
@@ -164,7 +195,8 @@ def _row(lines: Sequence[RecordLine], owners: int, methods: Sequence[str]) -> li
     return cells
 
 
-ASKING_METHODS = ("paper", "everyone each round", "everyone once", "threshold once")
+_ROUNDS = ("paper", "everyone each round", "winner only", "exponential mechanism")
+ASKING_METHODS = (*_ROUNDS, "everyone once", "threshold once")
 _OWNERS = (5, 10, 20, 50, 100, 200, 500, 1000, 2000)
 _ROWS, _TARGET, _UNSEEN, _COLUMNS = 120, 300, 2000, 10
 _SIZE = 50
@@ -192,9 +224,8 @@ class Parsimony:
 
     def cells(self, options: Options) -> Sequence[Cell]:
         """Seed by seed, so that a run that is stopped has something of everything."""
-        if options.data is not None:
-            raise InvalidArgument("--data", options.data, "is not used: the owners of this study are generated")
-        wanted = _methods_named(options.methods)
+        options.without_data("the owners of this study are generated")
+        wanted = options.chosen(ASKING_METHODS)
         return [
             Cell(
                 self.name,
@@ -232,17 +263,8 @@ class Parsimony:
         gamma = median_gamma(market.target, scale=1.0, coins=np.random.default_rng(0))
         exact = exact_greedy(market.pool, market.target, size, gamma=gamma, method="exact").indices
         yardstick = squared_mmd(market.pool[exact], unseen, gamma=gamma)
-        if cell["method"] in ASKING_METHODS[:2]:
-            plan = _plan(cell)
-            rounds = run_rounds(
-                market,
-                size=size,
-                gamma=gamma,
-                dimension=_DIMENSION,
-                feature_seed=seed,
-                plan=plan,
-                noise=SimulatedNoise(seed),
-            )
+        if cell["method"] in _ROUNDS:
+            rounds = run_rounds(market, size=size, gamma=gamma, dimension=_DIMENSION, feature_seed=seed, ask=_ask(cell))
             seen, summary = rounds.rows_seen, market.pool[rounds.indices]
         else:
             seen, summary = _run_sealed(cell, market, gamma)
@@ -260,30 +282,30 @@ class Parsimony:
         return present_parsimony(lines, methods=ASKING_METHODS)
 
 
-def _methods_named(wanted: tuple[str, ...] | None) -> tuple[str, ...]:
-    unknown = [name for name in wanted or () if name not in ASKING_METHODS]
-    if unknown:
-        raise InvalidArgument("--methods", ", ".join(unknown), "must be among: " + "; ".join(ASKING_METHODS))
-    return wanted or ASKING_METHODS
-
-
 def _is_sensible(method: str, owners: int) -> bool:
     if method == "everyone once":
         return owners <= _MOST_ASKED_ONCE
     return method != "threshold once" or owners >= _LEAST_THRESHOLD
 
 
-def _plan(cell: Cell) -> auction.AuctionPlan:
-    owners = int(cell["owners"])
-    if cell["method"] != "paper":
-        return auction.plan_everyone(owners)
-    return auction.plan_paper(
-        owners,
-        epsilon=auction_epsilon(owners=owners, epsilon=cell["epsilon"], delta=cell["delta"]),
-        patience=auction_patience(owners),
-        rounds=cell["size"],
-        accept_unproven=(auction.PAPER_AUCTION,),
-    )
+def _ask(cell: Cell) -> Callable[[auction.Bids], NDArray[np.bool_]]:
+    owners, prices = int(cell["owners"]), {"epsilon": cell["epsilon"], "delta": cell["delta"]}
+    if cell["method"] == "winner only":
+        return winner_only
+    if cell["method"] == "exponential mechanism":
+        each = exponential_epsilon(**prices, rounds=cell["size"])
+        return exponential_mechanism(each, np.random.default_rng([cell["seed"], 9]))
+    plan: auction.AuctionPlan = auction.plan_everyone(owners)
+    if cell["method"] == "paper":
+        plan = auction.plan_paper(
+            owners,
+            epsilon=auction_epsilon(owners=owners, **prices),
+            patience=auction_patience(owners),
+            rounds=cell["size"],
+            accept_unproven=(auction.PAPER_AUCTION,),
+        )
+    noise = SimulatedNoise(cell["seed"])
+    return lambda bids: auction.run(plan, bids, noise).value
 
 
 def _run_sealed(cell: Cell, market: Crowd, gamma: float) -> tuple[int, Rows]:

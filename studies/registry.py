@@ -9,15 +9,19 @@ from studies.contract import Study
 
 STUDIES = {
     "digits": "studies.comparisons:DIGITS",
+    "allstate": "studies.comparisons:ALLSTATE",
+    "adult-states": "studies.comparisons:ADULT_STATES",
     "mnist": "studies.comparisons:MNIST",
     "joint": "studies.comparisons:JOINT",
-    "joint-families": "studies.joint_families:STUDY",
-    "joint-tables": "studies.joint_tables:STUDY",
+    "joint-families": "studies.labels:FAMILIES",
+    "joint-tables": "studies.labels:TABLES",
     "width": "studies.width:STUDY",
     "liars": "studies.liars:STUDY",
     "frontier": "studies.frontier:STUDY",
     "parsimony": "studies.parsimony:STUDY",
     "theory": "studies.theory:STUDY",
+    "reconstruction": "studies.reconstruction:STUDY",
+    "prices": "studies.prices:STUDY",
 }
 """Where each study is, in the order in which they are listed."""
 

@@ -23,6 +23,8 @@ from likeset.privacy.events import ROW, Norm, Relation, RowSum
 from likeset.privacy.noise import SimulatedNoise
 
 Numbers = dict[str, float]
+_ROUNDING = 1e-12
+_FIRST_EPSILON = 0.05  # the paper's, of its first epoch
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,45 @@ def _shortest_squared_distance(rows: Rows) -> float:
     return max(0.0, shortest)
 
 
+def linear_form_bounds(size: int) -> tuple[float, float]:
+    """Alpha and beta of the theorem behind Theorem 1, by its definition with the paper's a(S) and b(S).
+
+    They are ``1/(s + 1)²`` and ``1/((s + 1)(s² + 3s + 1))``; the paper prints ``1/(s³ + 3s² + s)`` for beta.
+    """
+
+    def a(s: int) -> float:
+        return -1.0 / s
+
+    def b(s: int) -> float:
+        return 1.0 / s + 1.0
+
+    alpha = (a(size + 1) - a(size)) / b(size)
+    return alpha, (2.0 * a(size + 1) - a(size + 2) - a(size)) / (b(size) + b(size + 2))
+
+
+def enumerated(pool: Rows, target: Rows, *, gamma: float) -> dict[str, bool]:
+    """Whether J is non-negative, monotone and submodular over all subsets of a small pool; J of no rows is 0.
+
+    ``..._from_one`` leaves the empty set out.
+    """
+    kernel, attraction = _kernels(pool, target, gamma)
+    everyone = range(len(pool))
+    subsets = [frozenset(some) for size in range(len(pool) + 1) for some in itertools.combinations(everyone, size)]
+    values = {some: _value(kernel, attraction, np.array(sorted(some))) if some else 0.0 for some in subsets}
+    found = {"non_negative": min(values.values()) >= -_ROUNDING}
+    for name, least in (("", 0), ("_from_one", 1)):
+        grown = [(some, row) for some in subsets if len(some) >= least for row in everyone if row not in some]
+        gains = {(some, row): values[some | {row}] - values[some] for some, row in grown}
+        found[f"monotone{name}"] = min(gains.values()) >= -_ROUNDING
+        found[f"submodular{name}"] = all(
+            gain >= gains[some | {other}, row] - _ROUNDING
+            for (some, row), gain in gains.items()
+            for other in everyone
+            if other != row and other not in some
+        )
+    return found
+
+
 def theorem_condition(rows: Rows, *, gamma: float) -> Numbers:
     """How far rows are from the condition of the paper's Theorem 1, and where it would hold.
 
@@ -135,13 +176,15 @@ def characteristic_error(rows: Rows, *, gamma: float, dimension: int, seed: int)
 
     Over all whole ``k`` between -2 and 2: where they do not add up to 0 it vanishes (``unbalanced``); where they do, it
     is the product of ``k(x_i, x_j)^(-k_i k_j)`` over pairs i < j (``balanced``). ``printed`` is the deviation from the
-    same product with the paper's ``exp(-2 gamma ||x_i - x_j||²)`` for the kernel.
+    same product with the paper's ``exp(-2 gamma ||x_i - x_j||²)`` for the kernel. At ``s = 1/2``, which is not whole,
+    the paper has 0, and an angle that is uniform between 0 and 2 pi has ``2/pi`` (``half``).
     """
     half = dimension // 2
     hashed = FourierFeatures(rows.shape[1], dimension, gamma, seed, "phased")(rows[:3]).astype(np.float64)
     waves = math.sqrt(half) * (hashed[:, :half] + 1j * hashed[:, half:])
     exponents = -np.log(np.asarray(rbf_kernel(rows[:3], rows[:3], gamma=gamma), dtype=np.float64))
-    found = {"unbalanced": 0.0, "balanced": 0.0, "printed": 0.0}
+    angles = np.angle(waves[0]) % (2.0 * math.pi)  # of one row
+    found = {"unbalanced": 0.0, "balanced": 0.0, "printed": 0.0, "half": float(abs(np.exp(0.5j * angles).mean()))}
     for powers in itertools.product(range(-2, 3), repeat=3):
         k = np.array(powers)
         value = np.prod(waves ** k[:, None], axis=0).mean()
@@ -190,6 +233,48 @@ def mean_release_error(
         "nothing_along_rows": _along(hashed, truth),
         "bound": mean_release_bound(size=len(rows), dimension=dimension, iterations=iterations, epsilon=epsilon),
         "range": math.sqrt(2.0 / dimension),
+    }
+
+
+def mwem_bound(*, size: int, dimension: int, iterations: int, epsilon: float, c: float = 3.0) -> float:
+    """The paper's theorem on multiplicative weights: the largest error of a sum of rows on the grid, eta = 1/d.
+
+    It holds with probability at least ``1 - 2T/d^c``.
+    """
+    points = 2 * dimension + 1
+    drift = 2.0 * size * math.sqrt(dimension * math.log(points) / iterations)
+    return drift + (3.0 * c + 2.0) * math.log(dimension) / epsilon
+
+
+def small_changes(
+    rows: Rows, *, gamma: float, dimension: int, start: int, iterations: int, epsilon: float, seed: int
+) -> Numbers:
+    """Error of ``h_2`` along a summary that grows row by row, each release starting from the last one.
+
+    The first ``start`` rows are released with the paper's settings of its first epoch. Errors are in scores, as
+    ``along_rows`` above: of the first release and, when all rows have joined, of the last; of the first one against
+    the grown summary (``stale``); and of one release from nothing with the same epsilon and T = d^1.5 (``anew``).
+    """
+    hashed = FourierFeatures(rows.shape[1], dimension, gamma, seed, "paper")(rows)
+    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=Relation.REPLACE_ONE)
+    noise, long = SimulatedNoise(seed), math.floor(dimension**1.5)
+
+    def release(count: int, epsilon: float, iterations: int, state: mwem_mean.State | None) -> mwem_mean.MwemMean:
+        plan = mwem_mean.MwemPlan(count, dimension, epsilon, iterations, quantity)
+        return mwem_mean.run(plan, hashed[:count], noise, start=state).value
+
+    def error(released: mwem_mean.MwemMean, count: int) -> float:
+        return _along(hashed, released.mean - hashed[:count].mean(axis=0, dtype=np.float64))
+
+    first = last = release(start, _FIRST_EPSILON, long, None)
+    for count in range(start + 1, len(rows) + 1):
+        last = release(count, epsilon, iterations, last.state)
+    anew = release(len(rows), epsilon, long, None)
+    return {
+        "first": error(first, start),
+        "last": error(last, len(rows)),
+        "stale": error(first, len(rows)),
+        "anew": error(anew, len(rows)),
     }
 
 

@@ -186,7 +186,7 @@ class _Unlimited:
 def run_protocol(task: Task, *, curator_of: CuratorOf | None = None, **settings: Any) -> MethodPicks:
     """Run the protocol of the given ``RunSettings`` fields, with simulated noise of the task's seed.
 
-    ``curator_of`` makes another curator of ``sealed`` than the usual one.
+    ``curator_of`` makes another curator than the usual one.
     """
     secret = np.random.default_rng([task.seed, 4])
     shared_seed = int.from_bytes(secret.bytes(32), "big")
@@ -205,12 +205,12 @@ def run_protocol(task: Task, *, curator_of: CuratorOf | None = None, **settings:
         for safe, name in names.items()
     }
     curator: Curator
-    if terms.protocol == "interactive":
-        curator = InteractiveCurator(terms, noise=noise, seed_rows=task.market.public if terms.seed_rows else None)
-    elif curator_of is None:
-        curator = make_curator(terms, noise=noise, fold_key=None)
-    else:
+    if curator_of is not None:
         curator = curator_of(terms, noise, shared_seed)
+    elif terms.protocol == "interactive":
+        curator = InteractiveCurator(terms, noise=noise, seed_rows=task.market.public if terms.seed_rows else None)
+    else:
+        curator = make_curator(terms, noise=noise, fold_key=None)
     consumer = Consumer(terms, target=task.market.target, noise=noise, selection=selection)
     result = run_local(
         ChargedParty(curator, charges),
@@ -305,6 +305,6 @@ def uniform_sampling(task: Task) -> MethodPicks:
     return MethodPicks(np.random.default_rng([task.seed, 7]).permutation(indices), task.size)
 
 
-def published_protocol(task: Task) -> MethodPicks:
+def published_protocol(task: Task, *, curator_of: CuratorOf | None = None) -> MethodPicks:
     """The paper's protocol with its own settings: its epsilons are those of the schedule, not the user's."""
-    return run_protocol(task, **PRESETS["paper"], accept_unproven=_ACCEPTED)
+    return run_protocol(task, curator_of=curator_of, **PRESETS["paper"], accept_unproven=_ACCEPTED)

@@ -22,11 +22,12 @@ _HALF = np.float32(np.sqrt(0.5))
 
 @dataclass(frozen=True, eq=False)
 class RawTable:
-    """The cells of a file, column by column, as text."""
+    """The cells of a file, column by column, as text; and the lines in which its rows are."""
 
     path: str
     columns: dict[str, NDArray[np.str_]]
     digest: str
+    lines: Sequence[int]
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -85,7 +86,9 @@ class Number:
                 try:
                     values[row] = self.parse(text)
                 except ValueError as error:
-                    raise BadTable(table.path, "is not a number", place=f"line {row + 2}", column=self.name) from error
+                    raise BadTable(
+                        table.path, "is not a number", place=f"line {table.lines[row]}", column=self.name
+                    ) from error
         if self.zero_is_missing:
             values[values == 0.0] = np.nan
         missing = ~np.isfinite(values)
@@ -120,7 +123,7 @@ class Choice:
         texts = table.columns[self.name].tolist()
         odd = next((row for row, text in enumerate(texts) if text not in known), None)
         if odd is not None:
-            raise BadTable(table.path, "is no known category", place=f"line {odd + 2}", column=self.name)
+            raise BadTable(table.path, "is no known category", place=f"line {table.lines[odd]}", column=self.name)
         numbers = np.array([known[text] for text in texts], dtype=np.int64)
         indicators = (numbers[:, None] == np.arange(len(self.values))).astype(np.float32)
         return numbers, indicators
@@ -142,8 +145,13 @@ def random_rows(columns: Sequence[EncodedColumn], count: int, coins: np.random.G
     return np.concatenate([column.random(count, coins) for column in columns], axis=1)
 
 
-def read_table(location: str | None, columns: Sequence[str]) -> RawTable:
-    """A CSV file (plain or ``.gz``) with exactly these columns, in any order."""
+def read_table(
+    location: str | None, columns: Sequence[str], *, last_of: str = "", only: tuple[str, Sequence[str]] = ("", ())
+) -> RawTable:
+    """A CSV file (plain or ``.gz``) with exactly these columns, in any order.
+
+    ``only`` keeps rows with some values of a column, and ``last_of`` the last row for each value of another.
+    """
     path = Path(str(location))
     if not path.is_file():
         raise InvalidArgument("--data", str(location), "is no file")
@@ -160,18 +168,20 @@ def read_table(location: str | None, columns: Sequence[str]) -> RawTable:
         reason += f"; missing: {', '.join(missing)}" if missing else ""
         reason += f"; {len(odd)} columns are not known" if odd else ""
         raise BadTable(str(path), reason, place="line 1")
-    rows = []
+    rows: dict[str | int, tuple[int, list[str]]] = {}
     for number, row in enumerate(lines, start=2):
         if len(row) != len(header):
             raise BadTable(
                 str(path), f"has {len(row)} fields where the header has {len(header)}", place=f"line {number}"
             )
-        rows.append(row)
+        if not only[0] or row[header.index(only[0])].strip() in only[1]:
+            rows[row[header.index(last_of)] if last_of else number] = number, row
     if not rows:
-        raise BadTable(str(path), "has a header and no rows")
-    cells = np.char.strip(np.array(rows, dtype=np.str_))
+        raise BadTable(str(path), "has a header and no rows that are wanted")
+    numbers, texts = zip(*rows.values(), strict=True)
+    cells = np.char.strip(np.array(texts, dtype=np.str_))
     columns_by_name = {name: cells[:, header.index(name)] for name in columns}
-    return RawTable(str(path), columns_by_name, hashlib.sha256(text.encode()).hexdigest()[:16])
+    return RawTable(str(path), columns_by_name, hashlib.sha256(text.encode()).hexdigest()[:16], numbers)
 
 
 LEFT_OUT = {"workclass": "Federal-gov", "native_country": "Mexico"}
@@ -221,22 +231,17 @@ _PUBLIC_ADULTS = 150
 
 
 @lru_cache(maxsize=1)
-def _read_adult(location: str | None) -> tuple[RawTable, Rows]:
+def read_adult(location: str | None) -> tuple[RawTable, Rows]:
     table = read_table(location, (*(column.name for column in _COLUMNS), *_OTHER_STATES))
     odd = np.flatnonzero(~np.isin(table.columns["income"], ("<=50K", ">50K")))
     if len(odd):
-        raise BadTable(table.path, "is no known category", place=f"line {odd[0] + 2}", column="income")
+        raise BadTable(table.path, "is no known category", place=f"line {table.lines[odd[0]]}", column="income")
     return table, encode_columns(table, _COLUMNS)
-
-
-def adult_digest(location: str | None) -> str:
-    """Of the file."""
-    return _read_adult(location)[0].digest
 
 
 def adult_market(location: str | None, by: str, seed: int, rows_per_owner: int | None) -> LabelledMarket:
     """Who works for, or comes from, one place is the target (half, at most 400) and held out; the others are owners."""
-    table, rows = _read_adult(location)
+    table, rows = read_adult(location)
     labels = (table.columns["income"] == ">50K").astype(np.int64)
     coins = np.random.default_rng([seed, 0])
     names, counts = np.unique(table.columns[by], return_counts=True)
@@ -276,23 +281,18 @@ _PUBLIC = 150
 
 
 @lru_cache(maxsize=1)
-def _read_heart(location: str | None) -> tuple[RawTable, Rows]:
+def read_heart(location: str | None) -> tuple[RawTable, Rows]:
     table = read_table(location, (*(column.name for column in COLUMNS), *_OTHERS))
     for name, known in (("hospital", HOSPITALS), ("disease", ("0", "1"))):
         odd = np.flatnonzero(~np.isin(table.columns[name], known))
         if len(odd):
-            raise BadTable(table.path, "is no known category", place=f"line {odd[0] + 2}", column=name)
+            raise BadTable(table.path, "is no known category", place=f"line {table.lines[odd[0]]}", column=name)
     return table, encode_columns(table, COLUMNS)
-
-
-def heart_digest(location: str | None) -> str:
-    """Of the file."""
-    return _read_heart(location)[0].digest
 
 
 def heart_market(location: str | None, hospital: str, seed: int, rows_per_owner: int | None) -> LabelledMarket:
     """Three hospitals are owners; half of the fourth's patients are the target, the other half is held out."""
-    table, rows = _read_heart(location)
+    table, rows = read_heart(location)
     labels = table.columns["disease"].astype(np.int64)
     coins = np.random.default_rng([seed, 0])
     left_out = coins.permutation(table.where("hospital", hospital))
