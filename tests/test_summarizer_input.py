@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from likeset import Interactive, Summarizer
+from likeset import Interactive, LikesetWarning, Summarizer
 from likeset.errors import InvalidArgument
 from likeset.simulation import digits_market
 from summarizer_world import LABELS, OWNERS, PAPER, PAPER_PARTS, TARGET, rows, simulated
@@ -47,6 +47,26 @@ class TestScales:
             (scaler.transform(16.0 * market.target), alike),
         ):
             assert Summarizer(20, **options).fit(target, owners).warnings_ == ()
+
+    @pytest.mark.parametrize("side", ["target", "north clinic", "all owners"])
+    @pytest.mark.parametrize("change", [lambda x: 20.0 * x, lambda x: x / 10.0, lambda x: x + 30.0])
+    def test_one_column_in_another_unit_is_named(self, side: str, change: Any) -> None:
+        """A shift is seen only if it takes all owners away from the target: one owner may be elsewhere."""
+        sides = ["target"] if side == "target" else [side] if side in OWNERS else [*OWNERS]
+        tables = {name: table.copy() for name, table in {"target": TARGET, **OWNERS}.items()}
+        for name in sides:
+            tables[name][:, 1] = change(tables[name][:, 1])
+        target = tables.pop("target")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = simulated(3, offers="uniform").fit(target, tables).warnings_
+        told = [one for one in found if one.kind == "different-scales"]
+        if side == "north clinic" and change(0.0) == 30.0:
+            assert told == []
+            return
+        assert told[0].details["columns"] == ("1",)
+        named = [name for name in OWNERS if name in told[0].text]
+        assert named == (sides if side == "north clinic" else [*OWNERS])
 
 
 def test_very_many_whole_numbers_as_labels_are_announced() -> None:
@@ -216,6 +236,7 @@ def outcome(tables: Tables, **settings: Any) -> str:
     target, owners = tables
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", LikesetWarning)  # notices are true of such scales; numpy's warnings are not
         try:
             summarizer = Summarizer(3, **{"epsilon": 8.0, "noise": "simulated", "random_state": 1, **settings})
             fitted = summarizer.fit(target, owners)

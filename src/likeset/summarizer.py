@@ -16,7 +16,6 @@ from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has no types
 
 from likeset import arguments
-from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.ledger.ledger import Ledger
 from likeset.protocol import notices
@@ -37,13 +36,12 @@ from likeset.tables.frames import (
     library_of,
     safe_names,
 )
+from likeset.tables.scales import columns_apart, evenly_spaced
 from likeset.tables.scan import MemoryScan, OfferedScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources import open_source
 from likeset.text import near_miss
 from likeset.transports.local import Progress
-
-_SPREAD = 3.0  # a factor between the scales of two tables of one kind that needs an explanation
 
 
 class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -318,9 +316,10 @@ def _public_rows(argument: str, table: Any, schema: Schema) -> TableRows:
 def _owners_of_arrays(settings: RunSettings, arrays: MarketArrays, safe: Mapping[str, str]) -> OwnersTables:
     labels = arrays.labels or {}
     warnings = []
-    if odd := _columns_on_another_scale(arrays.target, list(arrays.owners.values())):
+    owners = {name: evenly_spaced(rows) for name, rows in arrays.owners.items()}
+    if odd := columns_apart(arrays.target.astype(np.float64), owners):
         names = arrays.columns or range(arrays.target.shape[1])
-        warnings.append(notices.different_scales(tuple(str(names[place]) for place in odd)))
+        warnings.append(notices.different_scales({str(names[place]): whose for place, whose in odd.items()}))
     if settings.labels == "match":
         whole = [np.unique(values) for values in labels.values() if values.dtype.kind in "iu"]
         classes = len(np.unique(np.concatenate(whole))) if whole else 0
@@ -339,33 +338,6 @@ def _owners_of_arrays(settings: RunSettings, arrays: MarketArrays, safe: Mapping
 def _number_in_table(scan: Scan, row: int) -> int:
     """The number of an offered row in its owner's table, where rows that take no part count as well."""
     return int(scan.numbers_in_source(np.array([row]))[0]) if isinstance(scan, OfferedScan) else row
-
-
-def _columns_on_another_scale(target: Rows, owners: list[Rows]) -> list[int]:
-    """Columns in which the target has another scale than the owners, if they are most of the columns that vary.
-
-    A target may be a narrow part of the owners' rows, but not much wider than all of them, nor entirely outside. If
-    each column of the target has mean 0 and deviation 1, or minimum 0 and maximum 1, a scaler was fitted on it; then
-    the owners' rows, passed through the same scaler, have about the same middle and spread.
-    """
-    wide = target.astype(np.float64)
-    low, high = wide.min(axis=0), wide.max(axis=0)
-    least = np.min([rows.min(axis=0) for rows in owners], axis=0).astype(np.float64)
-    most = np.max([rows.max(axis=0) for rows in owners], axis=0).astype(np.float64)
-    varies = (high > low) & (most > least)
-    if not varies.any():
-        return []
-    mean, spread = wide.mean(axis=0), wide.std(axis=0)
-    count = sum(map(len, owners))
-    middle = sum(rows.sum(axis=0, dtype=np.float64) for rows in owners) / count
-    around = np.sqrt(sum(((rows - middle) ** 2).sum(axis=0) for rows in owners) / count)
-    off = (high < least) | (low > most) | (spread > _SPREAD * around)
-    standard = np.allclose(mean[varies], 0.0, atol=1e-6) and np.allclose(spread[varies], 1.0, atol=1e-3)
-    unit = np.allclose(low[varies], 0.0, atol=1e-9) and np.allclose(high[varies], 1.0, atol=1e-9)
-    if standard or unit:
-        off |= (np.abs(middle - mean) > _SPREAD * spread) | (around > _SPREAD * spread)
-    found = np.flatnonzero(off & varies)
-    return found.tolist() if 2 * len(found) > np.count_nonzero(varies) else []
 
 
 # The runtime signature and the docstring are made from the declaration of settings.

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -149,3 +150,15 @@ def test_an_owner_column_in_the_data_keeps_its_name(tmp_path: Path) -> None:
     table = pq.read_table(tmp_path / "out" / "summary.parquet")
     assert table.column_names == ["owner", "weight", "likeset_owner", "likeset_weight"]
     assert set(table["likeset_owner"].to_pylist()) <= {"north", "south"}
+
+
+def test_an_owner_in_another_unit_is_named(simulated: Path, tmp_path: Path) -> None:
+    """Months in place of years are clipped to the bounds, and only a warning tells of them."""
+    assert [warning["kind"] for warning in result(simulated)["warnings"] if "scale" in warning["kind"]] == []
+    market = World.make(tmp_path)
+    schema = job_world.SCHEMA.replace("[0, 100]}", "[0, 100], outside: clip}")
+    (tmp_path / "schema.yaml").write_text(schema, encoding="utf-8")
+    market.replace("south.csv", age=[12.0 * years for years in csv.read_csv(tmp_path / "south.csv")["age"].to_pylist()])
+    (warning,) = (one for one in result(run(market, market.out))["warnings"] if one["kind"] == "different-scales")
+    assert warning["columns"] == ["age"]
+    assert "age (south)" in warning["text"]

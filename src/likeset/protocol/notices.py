@@ -129,12 +129,14 @@ NOT_REPEATABLE = Notice(
 )
 
 
-def different_scales(columns: Sequence[str]) -> Notice:
-    few = ", ".join(columns[:5]) + (" and others" if len(columns) > 5 else "")
+def different_scales(columns: Mapping[str, Sequence[str]]) -> Notice:
+    """``columns`` with the owners that have another scale than the target."""
+    few = ", ".join(f"{column} ({', '.join(owners)})" for column, owners in [*columns.items()][:5])
     return Notice(
         "different-scales",
-        f"target and owners are not on one scale (columns {few}): scale all of them alike, by public knowledge; a "
-        "scaler in a pipeline sees the target only",
+        f"target and owners are not on one scale in {few}{' and others' if len(columns) > 5 else ''}: values lie "
+        "beyond the other side's, or are three times as large; use the same units, or scale all of them alike, by "
+        "public knowledge (a scaler in a pipeline sees the target only)",
         details={"columns": tuple(columns)},
     )
 

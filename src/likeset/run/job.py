@@ -49,6 +49,7 @@ from likeset.protocol.sealed import Scan, foreseen_sample
 from likeset.protocol.terms import PRESETS, WITNESS, PlannedTerms, RunSettings, settings
 from likeset.tables.profile import TableProfile, dead_columns, identifying_columns, undeclared_id
 from likeset.tables.records import DeclaredRecords
+from likeset.tables.scales import NumberSample, columns_apart
 from likeset.tables.scan import OfferedScan, SourceScan, check_most_rows
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Source, open_source
@@ -305,13 +306,14 @@ def open_owners(
         fingerprints = {target.fingerprint: "the target"}
         shown: dict[str, str] = {}
         warnings = inputs.warnings(settings)
-        row_counts, faults = dict[str, int](), list[BadTable]()
+        row_counts, faults, numbers = dict[str, int](), list[BadTable](), dict[str, NumberSample]()
         for name, table in tables.items():
             source = stack.enter_context(table if isinstance(table, Source) else open_source(table))
             known_as = (shown_names or {}).get(name, name)
             owner = f"owner {known_as}"
-            every = scan(source, schema)
+            every, numbers[known_as] = scan(source, schema), NumberSample(schema)
             seen = every.first_pass(
+                numbers[known_as],
                 sample=foreseen_sample(inputs.run, secrets.owner_key(name)) if sealed else None,
                 without_too_long=sealed,
                 keep_key=secrets.owner_keep_key(name),
@@ -330,6 +332,12 @@ def open_owners(
             shown[name] = source.name
             check_most_rows(seen.most_rows, source, schema, whose=owner)
             faults += [] if seen.fault is None else [seen.fault]
+        if target.table is not None:
+            own = NumberSample(schema)
+            own.add_table(target.table)
+            odd = columns_apart(own.rows, {name: sample.rows for name, sample in numbers.items()})
+            named = {own.columns[place]: whose for place, whose in odd.items()}
+            warnings += [notices.different_scales(named)] if named else []
         if faults:
             raise faults[0]  # later the owner of the row would have to abstain, and all else is paid
         content = [f"{whose}: {digest}" for digest, whose in fingerprints.items()]  # each file in its own place

@@ -1,0 +1,94 @@
+"""Columns that a target and owners seem to have in different units."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from likeset.arguments import Rows
+from likeset.tables import cells
+from likeset.tables.cells import MissingWords
+from likeset.tables.columns import NumericColumn
+from likeset.tables.schema import Schema
+from likeset.tables.sources import Block
+
+_APART = 3.0  # a factor between the scales of one column in two tables that needs an explanation
+_ROWS = 1024  # about so many of a table are compared, evenly spaced
+_FEWEST = 10  # values that tell a scale
+_QUANTILES = (0.5, 0.75, 0.95, 1.0)
+
+Floats = NDArray[np.floating[Any]]
+
+
+class NumberSample:
+    """A fold of a first pass: some rows of all numeric columns that a schema declares, NaN for what is missing."""
+
+    def __init__(self, schema: Schema) -> None:
+        missing = MissingWords.of(schema.declaration.missing_words)
+        declared = {name: one for name, one in schema.declared.items() if isinstance(one, NumericColumn)}
+        self._missing = {name: missing.also(one.missing_values) for name, one in declared.items()}
+        self.columns = tuple(self._missing)
+        self._parts = [np.empty((0, len(self.columns)))]
+
+    def add(self, block: Block) -> None:
+        self.add_table(block.table, first_row=block.first_row)
+
+    def add_table(self, table: pa.Table, *, first_row: int = 0) -> None:
+        step = 1 + (first_row + len(table)) // _ROWS  # the more rows went by, the fewer of the next are taken
+        some, sample = table.take(np.arange(0, len(table), step)), np.empty((-(-len(table) // step), len(self.columns)))
+        for place, (name, missing) in enumerate(self._missing.items()):
+            sample[:, place] = cells.numbers(cells.plain_array(some.column(name)), missing)[0]
+        self._parts.append(sample)
+
+    @property
+    def rows(self) -> Rows:
+        return np.concatenate(self._parts)
+
+
+def evenly_spaced(rows: Rows) -> Rows:
+    return rows[:: 1 + len(rows) // _ROWS].astype(np.float64)
+
+
+def columns_apart(target: Rows, owners: Mapping[str, Rows]) -> dict[int, list[str]]:
+    """The columns that are not on one scale, by number, and the owners that differ from the target in them.
+
+    Either values of all owners lie beyond those of the target, or both spread and size of an owner's values are on
+    another scale. Spread alone tells little: a target may be a narrow part of the owners' rows. If each column of the
+    target has mean 0 and deviation 1, a scaler was fitted on it; then the owners' rows, passed through the same scaler,
+    have about the same mean.
+    """
+    own = [_varying(column) for column in target.T]
+    standard = all(abs(values.mean()) < 1e-6 and abs(values.std() - 1.0) < 1e-3 for values in own if len(values))
+    found = dict[int, list[str]]()
+    for number, values in enumerate(own):
+        others = {name: _present(rows[:, number]) for name, rows in owners.items()}
+        pooled = _varying(np.concatenate([*others.values()]))
+        if len(values) and len(pooled):
+            beyond = values.max() < pooled.min() or pooled.max() < values.min()
+            beyond |= standard and abs(pooled.mean()) > _APART
+            if odd := [name for name, theirs in others.items() if beyond or _on_another_scale(values, theirs)]:
+                found[number] = odd
+    return found
+
+
+def _present(column: Floats) -> Floats:
+    return column[~np.isnan(column)]
+
+
+def _varying(column: Floats) -> Floats:
+    """What is there; nothing of a column that has one value only."""
+    values = _present(column)
+    return values if len(values) and values.min() < values.max() else values[:0]
+
+
+def _on_another_scale(values: Floats, others: Floats) -> bool:
+    """Whether spread and all quantiles of the sizes differ by a factor. Values that are mostly 0 do not tell."""
+    if min(len(values), len(others)) < _FEWEST:
+        return False
+    one, two = ([*np.quantile(np.abs(column), _QUANTILES), column.std()] for column in (values, others))
+    if not all([*one, *two]):
+        return False
+    ratios = np.divide(one, two)
+    return bool((ratios > _APART).all() or (ratios * _APART < 1.0).all())
