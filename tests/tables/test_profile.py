@@ -331,6 +331,16 @@ def test_a_draft_from_frames_is_a_schema_with_the_text_to_edit() -> None:
     assert "patient_id" in made.text, "left out, and said so"
 
 
+def test_a_drafted_schema_takes_rows_beyond_those_that_it_was_drafted_from() -> None:
+    """Bounds of a few rows are no limits of others: a test file is read after epsilon is spent."""
+    first = {"age": [31.5, 42.5, 78.25], "day": ["2020-02-03", "2021-02-03", "2021-03-04"], "v": [[0.5, 1.5]] * 3}
+    later = {"age": [-1.0, 200.0], "day": ["1990-01-01", "2040-12-31"], "v": [[-9.0, 9.0]] * 2}
+    made = Schema.draft(pa.table(first))
+    mapped = made.map(pa.table(later), table="later", locate=str).rows
+    assert mapped[:, :2].tolist() == [[0.0, 0.0], [1.0, 1.0]]
+    assert ((mapped >= 0.0) & (mapped <= 1.0)).all()
+
+
 def test_a_column_that_uses_no_more_than_a_fiftieth_of_its_bounds_hardly_counts() -> None:
     """2% of [0, 2] is 0.04: values within 0.039 are dead, within 0.041 alive; missing ones say nothing.
 

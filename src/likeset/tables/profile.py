@@ -582,6 +582,7 @@ def draft(
         elif name not in unusable:
             fields, why = _kind(name, seen)
             fields |= {"missing": "indicator"} if seen.missing else {}
+            fields |= {"outside": "clip"} if "bounds" in fields else {}  # later rows go further than those here
             fields |= {"from_data": True} if {"bounds", "values"} & set(fields) else {}
             becomes = fields["kind"]
             if name == label:
