@@ -155,7 +155,7 @@ def test_owner_and_consumer_get_a_result_when_the_page_is_pasted(
     assert "Traceback" not in said
     assert "20 rows from" in re.sub(r"\s+", " ", said)
     with open_owner(tmp_path / "st-mary") as owner:
-        assert review.left_run(owner, "first")["receipt"] == "yes"
+        assert review.sent_run(owner, "first")["receipt"] == "yes"
     assert "<style>" in (tmp_path / "demo/matched/report.html").read_text(encoding="utf-8")
     if split:
         with Home(tmp_path / "clinic") as home:

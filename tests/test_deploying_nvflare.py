@@ -64,4 +64,4 @@ def test_an_owner_and_a_curator_talk_when_the_page_is_pasted(folder: Path) -> No
     assert done.returncode == 0, said[-5000:]
     assert "20 rows from" in re.sub(r"\s+", " ", said)
     with open_owner(folder / "st-mary") as owner:
-        assert review.left_run(owner, "first")["receipt"] == "yes"
+        assert review.sent_run(owner, "first")["receipt"] == "yes"

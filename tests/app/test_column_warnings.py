@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
 import yaml
-from home_world import give_card, signed_terms, terms, write_policy
+from home_world import give_card, invite, terms, write_policy
 from typed import document, run
 
 from job_world import World, arguments
+from likeset.homes.owner import open_owner
 from likeset.protocol.terms import Kernel
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
@@ -122,8 +123,8 @@ def check_at_an_owner(world: Path, schema: Schema, wanted: dict[str, str]) -> No
         id_column=schema.id_column or "",
         expires="2099-01-01",
     )
-    (world / "run-1.invitation").write_bytes(signed_terms(asked))
-    run("owner", "inbox", "--add", world / "run-1.invitation", *at)
+    with open_owner(node) as owner:
+        invite(owner, asked)
     assert columns(document("owner", "review", "run-1", *at)["suspected_identifiers"]) == {"encounter_id": "name"}
     checked = document("check", *at, code=1)  # bounds came from data
     assert columns(checked["suspected_identifiers"]) == wanted

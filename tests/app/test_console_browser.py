@@ -236,11 +236,11 @@ def _approved(page: Page, homes: Homes, name: str) -> Run:
 
 
 def _records(page: Page) -> None:
-    page.get_by_role("link", name="What left", exact=True).click()
+    page.get_by_role("link", name="What was sent", exact=True).click()
     expect(page.get_by_role("row", name="sepsis-2026-07")).to_contain_text("yes")
     looked_at(page, "left-runs")
     page.get_by_role("link", name="sepsis-2026-07").click()
-    expect(page.get_by_text("rows left.")).to_be_visible()
+    expect(page.get_by_text("rows sent.")).to_be_visible()
     looked_at(page, "left")
     page.get_by_role("link", name="Budgets", exact=True).click()
     expect(page.get_by_role("heading", name="Charges")).to_be_visible()
@@ -279,7 +279,7 @@ def test_a_consumer_follows_its_runs(chromium: Browser, homes: Homes) -> None:
 
 def test_pages_beside_the_story_are_accessible(chromium: Browser, folder: Path) -> None:
     with visited(chromium, folder) as (page, running):
-        for path in ("/?show=all", "/budgets", "/left", "/log?about=run-1", "/run?name=none"):
+        for path in ("/?show=all", "/budgets", "/sent", "/log?about=run-1", "/run?name=none"):
             page.goto(f"{running.address}{path}")
             looked_at(page, "new-" + re.sub(r"\W+", "-", path))
         page.goto(f"{running.address}/rules")

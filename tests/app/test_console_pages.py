@@ -70,7 +70,7 @@ def test_a_home_without_rows_has_the_pages_of_its_roles(
 def test_looking_writes_nothing(node: Owner, ada: Browser) -> None:
     before = head(node)
     queries = {"/run": "?name=run-1"}
-    for path in (*owner.PAGES, "/?show=all", "/left?run=run-1"):
+    for path in (*owner.PAGES, "/?show=all", "/sent?run=run-1"):
         assert ada.get(f"{path}{queries.get(path, '')}").status == 200, path
     assert head(node) == before
 
@@ -84,9 +84,9 @@ def test_a_run_is_approved_after_a_second_look_and_what_left_is_shown(node: Owne
     assert "Run run-1 is approved" not in ada.get("/run?name=run-1").words, "it is told once"
     assert [(entry["by"], entry["data"]) for entry in logged(node.home, "approved")] == [("Ada", "patients")]
     assert [entry["by"] for entry in logged(node.home, "reviewed")] == ["Ada"]
-    assert not said(node, "owner", "dry-run", "run-1")["left"]
+    assert not said(node, "owner", "dry-run", "run-1")["sent"]
     answer_elsewhere(node)
-    assert said(node, "owner", "dry-run", "run-1")["left"]
+    assert said(node, "owner", "dry-run", "run-1")["sent"]
     assert 'class="notice"' in ada.post("/log").text, "it is verified"
     page = ada.get("/run?name=run-1")
     assert 'value="approve"' not in page.text, "it has begun: nobody can approve or deny it any more"
@@ -205,7 +205,7 @@ def test_pages_of_an_owner(screens: Screens) -> None:
         loop.add(Synced())
         for page in ("budgets", "log", "rules", "cards"):
             screens.page(page, ada.get(f"/{page}"))
-        screens.page("rows that left", ada.get("/left?run=run-1"))
+        screens.page("rows sent", ada.get("/sent?run=run-1"))
         screens.page("data check", ada.post("/data/check", {"name": "patients"}))
         screens.page("check", ada.post("/check"))
         text = (node.home.folder / "owner.yaml").read_text()

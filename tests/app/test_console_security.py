@@ -90,7 +90,7 @@ def test_a_form_of_another_page_does_nothing(ada: Browser, headers: dict[str, st
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 def test_another_page_may_link_here_and_not_embed(ada: Browser, site: str) -> None:
-    for path in ("/", "/run?name=run-1", "/static/console.css", "/left?run=run-1"):
+    for path in ("/", "/run?name=run-1", "/static/console.css", "/sent?run=run-1"):
         for mode, dest in (("no-cors", "image"), ("no-cors", "script"), ("cors", "empty"), ("navigate", "iframe")):
             sent = {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": dest}
             assert ada.get(path, **sent).status == 403, (path, dest)
@@ -246,7 +246,7 @@ def test_nothing_of_a_strangers_text_is_markup(tmp_path: Path) -> None:
     with open_owner(make_owner(tmp_path)) as node:
         ada = signed_in(node)
         for run in (hostile, RUN):
-            invite(node, run, by_steward=True)
+            invite(node, run)
         form = ada.form("deny", reason="x", sure="yes") | {"by": SHOWN, "reason": MARKUP}
         pages = [ada.post("/decide", {**form, "sure": ""}), ada.post("/decide", form)]
         pages.append(ada.post("/rules", {"how": "text", "text": f"likeset: owner\n{MARKUP}: 1\n", "by": SHOWN}))

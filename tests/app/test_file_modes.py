@@ -74,9 +74,7 @@ def test_all_that_parties_of_a_run_keep(tmp_path: Path) -> None:
             if other != name and {role, its} != {"owner"}:
                 words = ("--as", role, "--home", made / other, "--fingerprint", heard)
                 run("card", "pin", made / f"{name}.card", *words)
-    at_clinic, at_a = ("--home", made / "clinic"), ("--home", made / "a")
-    run("run", "invite", given / "job.yaml", *at_clinic)
-    run("owner", "inbox", "--add", made / "clinic" / "runs" / "run-1" / "run-1.invitation", *at_a)
+    at_clinic = ("--home", made / "clinic")
     run("run", "start", given / "job.yaml", *at_clinic)
     for _ in range(4):
         for name in roles:

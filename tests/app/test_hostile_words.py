@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from home_world import make_owner, signed_text, terms
+from home_world import CONSUMER, make_owner, pin, signed_text, terms
 from rich.text import Text
 
 from likeset import display as screen
 from likeset.app.cli import main
+from likeset.errors import LikesetError
+from likeset.homes.owner import open_owner
 
 MARKUP = "[red]evil[/red][link=http://evil]x[/link][/]"
 HOSTILE = f"\x1b[2J\x9b31m{MARKUP}\u202e\u2066\u200b\r\nerror: forged :warning: \x07"
@@ -51,13 +53,10 @@ def test_an_owner_reads_terms(
     tmp_path: Path, field: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = make_owner(tmp_path)
-    path = tmp_path / "terms.json"
-    path.write_text(hostile(field), encoding="utf-8")
-    signed = tmp_path / "run-1.invitation"
-    signed.write_bytes(signed_text(hostile(field)))
+    with open_owner(node) as owner, contextlib.suppress(LikesetError):
+        pin(owner.home, CONSUMER, "consumer")
+        owner.mail.consider(owner.mail.invited(signed_text(hostile(field))))
     for words in (
-        ["inbox", "--add", path],
-        ["inbox", "--add", signed],
         ["inbox", "--all"],
         ["review", "run-1"],
         ["review", HOSTILE.replace("\0", "")],

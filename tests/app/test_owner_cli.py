@@ -22,7 +22,6 @@ from home_world import (
     make_owner,
     rows_text,
     secret_of,
-    signed_terms,
     signed_text,
     terms,
     write_policy,
@@ -43,12 +42,10 @@ RUN = terms(**FAR)
 CLINIC, CURATOR = (secret_of(name).card.fingerprint for name in ("new-clinic", "curator"))
 
 
-def invitation(tmp_path: Path, asked: Terms = RUN) -> Path:
-    """Terms that their consumer signed, in a file, as they come from elsewhere."""
-    path = tmp_path / f"{asked.run}.invitation"
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(signed_terms(asked))
-    return path
+def ask(folder: Path, asked: Terms = RUN) -> str:
+    """Let a pinned consumer ask; the state of the run."""
+    with open_owner(folder) as owner:
+        return invite(owner, asked).state
 
 
 def know(folder: Path) -> None:
@@ -70,14 +67,9 @@ def node(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def sent(tmp_path: Path) -> Path:
-    return invitation(tmp_path)
-
-
-def test_from_an_empty_directory_to_rows_that_left(node: Path, sent: Path) -> None:
+def test_from_an_empty_directory_to_rows_in_letters(node: Path) -> None:
     assert document("check", home=node)["ok"]
-    assert document("owner", "inbox", "--add", sent, home=node)["added"] == "waiting"
+    assert ask(node) == "waiting"
     (waiting,) = document("owner", "inbox", home=node)["runs"]
     assert (waiting["run"], waiting["rows"], waiting["status"]) == ("run-1", 12, "waiting")
     reviewed = document("owner", "review", "run-1", home=node)
@@ -107,10 +99,10 @@ def test_from_an_empty_directory_to_rows_that_left(node: Path, sent: Path) -> No
 
 
 def test_on_a_full_disk_a_steward_reads_and_denies_and_learns_what_is_full(
-    node: Path, sent: Path, monkeypatch: pytest.MonkeyPatch
+    node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk has as much room as the reserve takes while it is there."""
-    run("owner", "inbox", "--add", sent, home=node)
+    ask(node)
     reserve = node / RESERVE_FILE
     with Home(node) as home:
         home.keep_reserve()
@@ -125,38 +117,33 @@ def test_on_a_full_disk_a_steward_reads_and_denies_and_learns_what_is_full(
     assert document("owner", "inbox", "--all", home=node)["runs"][0]["status"] == "denied"
 
 
-def test_runs_that_cannot_be_read_are_listed_as_such(node: Path, sent: Path) -> None:
+def test_runs_that_cannot_be_read_are_listed_as_such(node: Path) -> None:
     text = terms(**FAR, run="old").to_json().replace('"size":6', '"size":12000')
     text = text.replace('"protocol":"sealed"', '"protocol":"interactive"')
     with open_owner(node) as opened:
         known = invite(opened, terms(**FAR, run="old"))
         with opened.home.deciding() as t:  # as terms of an older likeset, which this version refuses
             t.connection.execute("UPDATE runs SET signed = ? WHERE digest = ?", (signed_text(text), known.digest))
+    ask(node)
     for every in ([], ["--all"]):
-        listed = document("owner", "inbox", "--add", sent, *every, home=node)["runs"]
+        listed = document("owner", "inbox", *every, home=node)["runs"]
         assert {one["run"]: one["status"] for one in listed} == {"run-1": "waiting", "old": "cannot be read here"}
     mistake("owner", "review", "old", home=node)
     assert document("owner", "audit", "verify", home=node)["ok"]
 
 
-def test_terms_must_be_looked_at_before_they_are_approved_and_do_not_change(
-    node: Path, sent: Path, tmp_path: Path
-) -> None:
-    run("owner", "inbox", "--add", sent, home=node)
+def test_terms_must_be_looked_at_before_they_are_approved_and_do_not_change(node: Path) -> None:
+    ask(node)
     assert "nobody has reviewed it" in mistake("owner", "approve", "run-1", home=node)
     run("owner", "review", "run-1", home=node)
-    changed = invitation(tmp_path / "changed", terms(size=5, **FAR))
-    assert "known here under other terms" in mistake("owner", "inbox", "--add", changed, home=node)
     assert document("owner", "approve", "run-1", home=node)["digest"] == terms(**FAR).digest
 
 
-def test_what_the_policy_refuses_cannot_be_approved_and_exit_codes_say_so(node: Path, tmp_path: Path) -> None:
+def test_what_the_policy_refuses_cannot_be_approved_and_exit_codes_say_so(node: Path) -> None:
     asked = terms(consumer="stranger", purpose="fun \x1b[31m[red]x[/]", **FAR)
-    path = invitation(tmp_path, asked)
-    with Home(node) as home:
-        introduce(home, asked)
-    assert document("owner", "inbox", "--add", path, home=node)["added"] == "invited"
-    assert document("owner", "inbox", home=node)["runs"][0]["status"] == "owner.yaml refuses it"
+    assert ask(node, asked) == "invited"
+    (listed,) = document("owner", "inbox", home=node)["runs"]
+    assert (listed["status"], len(listed["reasons"])) == ("your rules refuse it", 2)
     shown = run("owner", "review", "run-1", home=node).stdout
     assert "\x1b[31m" not in shown, "a stranger's words do nothing to the screen"
     assert r"fun \x1b[31m[red]x[/]" in shown
@@ -165,14 +152,14 @@ def test_what_the_policy_refuses_cannot_be_approved_and_exit_codes_say_so(node: 
     assert document("owner", "inbox", "--all", home=node)["runs"][0]["status"] == "denied"
 
 
-def test_whoever_only_looks_changes_neither_log_nor_ledger(node: Path, sent: Path) -> None:
+def test_whoever_only_looks_changes_neither_log_nor_ledger(node: Path) -> None:
     """Also where owner.yaml was changed since something was last decided by it: that is not in the log yet."""
 
     def head() -> str:
         with Ledger(node / "home.sqlite", read_only=True) as ledger:
             return str(ledger.head())
 
-    run("owner", "inbox", "--add", sent, home=node)
+    ask(node)
     run("owner", "review", "run-1", home=node)
     run("owner", "approve", "run-1", home=node)
     with open_owner(node) as opened:
@@ -190,7 +177,7 @@ def test_whoever_only_looks_changes_neither_log_nor_ledger(node: Path, sent: Pat
         assert head() == before, words
     budget = document("owner", "budget", home=node)
     assert (budget["rows"], budget["delta"]) == ({"spent": 12, "limit": 100}, 1e-6), "it is read as it is"
-    run("owner", "inbox", "--add", sent, home=node)
+    ask(node)
     assert head() == before, "known terms of a run that began are decided by nothing new"
 
 
@@ -242,9 +229,9 @@ def alone(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("fault", ["open", "lost"])
-def test_nothing_is_approved_under_keys_that_cannot_sign(alone: Path, tmp_path: Path, fault: str) -> None:
+def test_nothing_is_approved_under_keys_that_cannot_sign(alone: Path, fault: str) -> None:
     know(alone)
-    run("owner", "inbox", "--add", invitation(tmp_path), home=alone)
+    ask(alone)
     secret = alone / "card.secret"
     if fault == "open":
         secret.chmod(0o644)
@@ -274,7 +261,7 @@ def restored(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_home_that_was_restored_says_so_wherever_somebody_would_act(restored: Path, tmp_path: Path) -> None:
+def test_a_home_that_was_restored_says_so_wherever_somebody_would_act(restored: Path) -> None:
     with open_owner(restored) as opened:
         before = charged(opened)
     checks = {check["check"]: check for check in document("check", code=1, home=restored)["checks"]}
@@ -283,9 +270,7 @@ def test_a_home_that_was_restored_says_so_wherever_somebody_would_act(restored: 
     assert stopped
     assert stopped in " ".join(run("owner", "inbox", code=1, home=restored).stderr.split())
     assert document("owner", "review", RUN.run, home=restored)["stopped"] == stopped
-    other = invitation(tmp_path, terms(run="run-2", **FAR))
     for command in (
-        ("inbox", "--add", other),
         ("approve", RUN.run),
         ("deny", RUN.run, "--reason", "no"),
         ("withdraw", RUN.run),
@@ -295,8 +280,8 @@ def test_a_home_that_was_restored_says_so_wherever_somebody_would_act(restored: 
         assert charged(opened) == before
 
 
-def test_a_revocation_names_the_runs_that_it_ended(alone: Path, tmp_path: Path) -> None:
+def test_a_revocation_names_the_runs_that_it_ended(alone: Path) -> None:
     know(alone)
-    document("owner", "inbox", "--add", invitation(tmp_path), home=alone)
+    ask(alone)
     revoked = document("card", "revoke", CONSUMER, "--reason", "stolen", home=alone)
     assert (revoked["state"], revoked["ended_runs"]) == ("revoked", [RUN.run])

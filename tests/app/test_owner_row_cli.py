@@ -8,7 +8,7 @@ import typed
 from home_world import CANARY, SCHEMA, SCHEMA_OF_ALL, answered, invite, make_owner, rows_text, terms
 
 from likeset.homes.owner import open_owner
-from likeset.homes.review import rows_that_left
+from likeset.homes.review import rows_in_letters
 from likeset.protocol.split import records_in
 from likeset.protocol.terms import Kernel, SplitTerms, Terms
 from likeset.protocol.wire import Offer, OfferShare
@@ -26,7 +26,7 @@ def offered(folder: Path, run: Terms) -> dict[int, float]:
     """A run with this owner: by handle the dose of each row that left, which tells its line in the file."""
     with open_owner(folder) as owner:
         outside, (letter,) = answered(owner, run)
-        body, table = outside.read(letter).body, rows_that_left(owner, run.run).table
+        body, table = outside.read(letter).body, rows_in_letters(owner, run.run).table
     assert isinstance(body, Offer)
     assert table is not None
     return dict(zip(map(int, body.handles), table.column("dose").to_pylist(), strict=True))
@@ -105,7 +105,7 @@ def test_the_handle_in_a_record_of_a_split_run_finds_its_row(tmp_path: Path) -> 
     with open_owner(node) as owner:
         outside, letters = answered(owner, run)
         bodies = [outside.read(letter).body for letter in letters]
-        left = rows_that_left(owner, run.run)
+        left = rows_in_letters(owner, run.run)
     read = EnvelopeRecords(SCHEMA_OF_ALL, labelled=True).read(
         records_in([body for body in bodies if isinstance(body, OfferShare)])
     )

@@ -4,13 +4,13 @@ import traceback
 from pathlib import Path
 
 import pytest
-from home_world import introduce, make_owner, signed_terms, terms
+from home_world import invite, make_owner, terms
 from typer.testing import CliRunner
 
 from job_world import World, arguments
 from likeset.app import cli
 from likeset.homes.data import Registry
-from likeset.homes.home import Home
+from likeset.homes.owner import open_owner
 from likeset.tables import databases
 from likeset.tables.sources import Source, open_source
 
@@ -72,9 +72,8 @@ def test_a_home_keeps_it_in_one_file_of_its_own(tmp_path: Path) -> None:
         return f"postgres://ada@db.internal/x?password={CANARY}&table={table}"
 
     asked = terms(expires="2099-01-01")
-    (tmp_path / "run-1.invitation").write_bytes(signed_terms(asked))
-    with Home(folder) as home:
-        introduce(home, asked)
+    with open_owner(folder) as owner:
+        invite(owner, asked)
 
     def command(*words: object) -> str:
         return said("owner", *words, "--home", folder)
@@ -83,7 +82,7 @@ def test_a_home_keeps_it_in_one_file_of_its_own(tmp_path: Path) -> None:
         command("data", "add", "x", form(tmp_path / "missing.csv"), "--schema", schema),
         command("data", "add", "theirs", form(tmp_path / "a.csv"), "--schema", schema, "--json"),
         said("check", "--home", folder),
-        command("inbox", "--add", tmp_path / "run-1.invitation"),
+        command("inbox"),
         command("review", "run-1"),
         command("dry-run", "run-1", "--data", "theirs"),
         command("approve", "run-1", "--by", "Ada", "--data", "theirs"),

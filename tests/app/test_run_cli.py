@@ -159,7 +159,7 @@ def test_a_run_goes_from_the_terms_to_the_result_by_looks_alone(world: World) ->
     assert world.say("invite", world.job, "--days", 4) == invited  # the same bytes, whatever is asked for now
     started = world.say("start", world.job)
     assert started["digest"] == invited["digest"]
-    assert started["parties"] == dict.fromkeys(("curator", "a", "b"), "has not got the terms")
+    assert started["parties"] == dict.fromkeys(("curator", "a", "b"), "has not answered")
     assert (started["sent"], started["began"], started["troubles"]) == (3, False, [])
     world.all_look()
     world.sync(CONSUMER)

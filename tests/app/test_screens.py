@@ -13,17 +13,16 @@ from home_world import (
     Clock,
     answer,
     give_card,
-    introduce,
+    invite,
     make_owner,
     rows_text,
     secret_of,
-    signed_terms,
     terms,
     write_policy,
 )
 
 import job_world
-from likeset.homes.home import Home, utc_now
+from likeset.homes.home import utc_now
 from likeset.homes.owner import open_owner
 from screens import Screens
 
@@ -50,16 +49,13 @@ class TestOwner:
     def test_a_run_is_decided_and_its_rows_leave(self, screens: Screens) -> None:
         home = make_owner(screens.folder)
         (home / "key").write_text("ab" * 32)  # which rows are offered depends on it
-        Path("run-1.invitation").write_bytes(signed_terms(RUN))
-        screens.show("inbox of a stranger", "owner", "inbox", "--add", "run-1.invitation", home=home)
-        screens.show("review of a stranger", "owner", "review", "run-1", home=home)
-        Path("others.invitation").write_bytes(signed_terms(terms(**FAR, owners=("b", "c"))))
-        Path("changed.invitation").write_bytes(signed_terms(terms(**FAR, size=5)))
-        Path("terms.json").write_text(RUN.to_json())
+        write_policy(home, consumers=["other"])
+        with open_owner(home) as owner:
+            invite(owner, RUN)
+        screens.show("inbox of a refused run", "owner", "inbox", home=home)
+        screens.show("review of a refused run", "owner", "review", "run-1", home=home)
         Path("wrong.yaml").write_text("likeset: owner\nversion: 1\ncolumns: all\n")
         commands = [f"owner {words} nosuch" for words in ("review", "outbox", "withdraw", "data check", "data remove")]
-        names = ("others.invitation", "changed.invitation", "terms.json", "gone.json")
-        commands += [f"owner inbox --add {name}" for name in names]
         commands += [
             "owner row run-1 7",
             "owner row nosuch 7",
@@ -69,8 +65,7 @@ class TestOwner:
         screens.mistakes("mistakes", *commands, home=home)
         screens.mistakes("without a home", "owner inbox")
         screens.show("approve refused", "owner", "approve", "run-1", home=home, code=1)
-        with Home(home) as opened:
-            introduce(opened, RUN)
+        write_policy(home)
         typed.run("owner", "deny", "run-1", "--reason", "no contract yet", "--by", "Ada", home=home)
         screens.show("inbox all", "owner", "inbox", "--all", home=home)
         screens.show("review", "owner", "review", "run-1", home=home)

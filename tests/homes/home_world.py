@@ -251,10 +251,10 @@ def charged(owner: Owner) -> list[tuple[str, str]]:
 # An owner's run, whose other parties write by hand.
 
 
-def invite(owner: Owner, agreed: Terms, *, by_steward: bool = False) -> Run:
-    """A consumer whose card is pinned asks the owner, or its steward adds the terms; the run as it then stands."""
+def invite(owner: Owner, agreed: Terms) -> Run:
+    """A consumer whose card is pinned asks the owner, the run as it then stands."""
     introduce(owner.home, agreed, owner.name)
-    return owner.mail.consider(owner.mail.invited(signed_terms(agreed), by_steward=by_steward))
+    return owner.mail.consider(owner.mail.invited(signed_terms(agreed)))
 
 
 def approve(owner: Owner, agreed: Terms, *, by: str = "Ada", data: str = "") -> Run:

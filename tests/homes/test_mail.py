@@ -312,7 +312,7 @@ class TestDeciding:
         (offer,) = [row for row in owner.mail.letters(outside.run) if row.kind == "offer"]
         assert claimed or offer.state == "withheld"
         assert "offer" not in [row.kind for row in owner.mail.claim(outside.run)]
-        assert review.rows_left(review.out_rows(owner, owner.run("run-1"))) == (TERMS.rows_per_owner if claimed else 0)
+        assert review.rows_sent(review.out_rows(owner, owner.run("run-1"))) == (TERMS.rows_per_owner if claimed else 0)
         assert rows_left(owner) == TERMS.rows_per_owner  # charged all the same
 
     @pytest.mark.parametrize("by_another", [False, True])
@@ -470,7 +470,7 @@ class TestHomes:
         """The key of their run would never be deleted."""
         with opened(make_owner(tmp_path)) as owner:
             with pytest.raises(LikesetError, match=r"^expires"):
-                invite(owner, terms(expires=""), by_steward=True)
+                invite(owner, terms(expires=""))
             assert owner.mail.runs() == []
 
     def test_of_a_stranger_only_the_fingerprint_is_logged(self, tmp_path: Path) -> None:

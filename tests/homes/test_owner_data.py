@@ -162,7 +162,7 @@ def test_rows_of_small_groups_never_leave(owner: Owner) -> None:
     wide = {"per_run": {"rows": 99}, "total": {"rows": 99}}
     write_policy(owner.home.folder, smallest_group=5, **wide)
     answered(owner, run)
-    left = review.rows_that_left(owner, "run-1")
+    left = review.rows_in_letters(owner, "run-1")
     assert left.table is not None
     assert left.count == 56
     assert CANARY not in left.table["sex"].to_pylist()
@@ -181,7 +181,7 @@ def test_a_dry_run_shows_exactly_what_leaves_for_a_release(owner: Owner, protoco
     assert owner.ledger.accounts()[1].rows == charged
     if protocol == "sealed":
         post(owner)
-        left = review.rows_that_left(owner, "run-1")
+        left = review.rows_in_letters(owner, "run-1")
         assert left.table is not None
         assert left.table.equals(trial.rows.table)
     assert trial.rows.count == (6 if protocol == "sealed" else 3)

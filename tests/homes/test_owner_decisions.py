@@ -40,7 +40,7 @@ from likeset.homes import review
 from likeset.homes.data import DataSet
 from likeset.homes.owner import Owner, open_owner
 from likeset.homes.owner import put as put_policy
-from likeset.homes.review import rows_left
+from likeset.homes.review import rows_sent
 from likeset.privacy.events import View
 from likeset.protocol.wire import SummaryRelease
 from likeset.transports.sync import Note
@@ -67,14 +67,15 @@ def status(owner: Owner, run: str = "run-1") -> str:
 
 def test_an_approval_is_for_one_version_of_the_terms(owner: Owner) -> None:
     approve(owner, terms())
-    assert status(owner) == "approved"
-    for by_steward in (False, True):
-        with pytest.raises(IllegalMessage, match="known here under other terms"):
-            invite(owner, terms(size=5), by_steward=by_steward)
+    assert (status(owner), review.open_decisions(owner, owner.run("run-1"))) == ("approved", ("withdraw",))
+    with pytest.raises(InvalidArgument, match="was approved"):
+        owner.deny("run-1", by="Bob", reason="too late")
+    with pytest.raises(IllegalMessage, match="known here under other terms"):
+        invite(owner, terms(size=5))
     with pytest.raises(IllegalMessage, match="never came here"):
         owner.approve("run-1", terms(size=5).digest, by="Ada")
     answer(owner, terms())
-    assert (status(owner), rows_spent(owner)) == ("rows left", 12)
+    assert (status(owner), rows_spent(owner)) == ("rows sent", 12)
     with pytest.raises(InvalidArgument, match=r"^RUN"):
         owner.approve("run-1", terms().digest, by="Ada")
 
@@ -109,13 +110,16 @@ def test_a_withdrawal_is_final_and_what_left_stays_charged(owner: Owner) -> None
 def test_a_run_that_is_done_cannot_be_withdrawn_from(owner: Owner) -> None:
     outside, letters = answered(owner, terms())
     owner.mail.hear(outside.receipt(letters, 12))
-    (left,) = [review.left_run(owner, name) for name in review.runs_that_left(owner)]
+    (left,) = [review.sent_run(owner, name) for name in review.runs_that_sent(owner)]
     assert (left["rows"], left["receipt"]) == (12, "yes")
-    assert "1 of 1 letters" in dict(review.review(owner, "run-1").lines)["Did the curator acknowledge what left?"]
+    assert "1 of 1 letters" in dict(review.review(owner, "run-1").lines)["Did the curator acknowledge what was sent?"]
     with pytest.raises(InvalidArgument, match=r"^RUN"):
         owner.withdraw("run-1", by="Ada")
     owner.home.pins.revoke(CONSUMER, "stolen", by="Ada")
-    assert (owner.run("run-1").state, status(owner)) == ("closed", "rows left")
+    assert (owner.run("run-1").state, status(owner)) == ("closed", "rows sent")
+    shown = review.review(owner, "run-1")
+    assert shown.outcome == "12 rows were sent, the last at 2029-03-05 12:00 UTC; a receipt names 1 of 1 letters."
+    assert shown.lines[0] == ("What happened?", shown.outcome)
     assert review.open_decisions(owner, owner.run("run-1")) == ()
 
 
@@ -147,11 +151,11 @@ def test_a_run_begins_with_the_data_set_that_was_approved_last(
 def test_in_each_round_that_the_terms_foresee_one_row_leaves_and_no_other(owner: Owner) -> None:
     agreed = terms(protocol="interactive", size=2)
     outside, letters = answered(owner, agreed)
-    assert rows_left(review.out_rows(owner, owner.run("run-1"))) == 2
+    assert rows_sent(review.out_rows(owner, owner.run("run-1"))) == 2
     nothing = SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0))
     with pytest.raises(LikesetError):
         owner.mail.hear(outside.ask(3, nothing))
-    assert rows_left(review.out_rows(owner, owner.run("run-1"))) == 2
+    assert rows_sent(review.out_rows(owner, owner.run("run-1"))) == 2
     assert len(letters) == 4, "a bid and a row in each round"
 
 
@@ -180,7 +184,7 @@ def test_the_total_over_runs_is_reached_and_the_next_run_is_refused_everywhere(o
         approve(owner, agreed)
     for agreed in runs[:3]:
         answer(owner, agreed)
-    reason = "rows that leave: 36 of 36 are spent over all runs, and it would be 48 with this run"
+    reason = "total.rows: rows that leave: 36 of 36 are spent over all runs, and it would be 48 with this run"
     assert owner.judge(runs[3]).reasons == (reason,)
     assert review.review(owner, "run-4").verdict.reasons == (reason,)
     with pytest.raises(IllegalMessage, match="36 of 36"):
@@ -195,8 +199,8 @@ def test_so_many_runs_begin_in_a_month(tmp_path: Path, clock: Clock) -> None:
         outside = Outside(owner, terms(run="run-2"))
         letter = outside.release()
         answer(owner, terms())
-        assert owner.judge(terms(run="run-3")).reasons == ("runs this month: 1 began already, 1 are allowed",)
-        with pytest.raises(IllegalMessage, match="runs this month"):
+        assert owner.judge(terms(run="run-3")).reasons == ("runs_per_month: 1 began already, 1 are allowed",)
+        with pytest.raises(IllegalMessage, match="runs_per_month"):
             owner.mail.hear(letter)
         clock.now += timedelta(days=31)
         assert owner.judge(terms(run="run-3")).accepted
@@ -205,7 +209,7 @@ def test_so_many_runs_begin_in_a_month(tmp_path: Path, clock: Clock) -> None:
 def test_a_change_of_the_policy_is_logged_and_counts_for_runs_that_have_not_begun(owner: Owner) -> None:
     approve(owner, terms())
     write_policy(owner.home.folder, purposes=["billing"])
-    with pytest.raises(IllegalMessage, match="the purpose is not among"):
+    with pytest.raises(IllegalMessage, match="purposes: that of the terms"):
         owner.mail.hear(Outside(owner, terms()).release())
     text = owner.home.policy_file.read_text().replace("billing", "res*")
     assert put_policy(owner, text, by="Ada") == [{"rule": "purposes", "before": '["billing"]', "after": '["res*"]'}]
@@ -259,7 +263,7 @@ def test_a_run_whose_data_are_missing_stops_here_and_its_owner_learns_why(tmp_pa
         assert shown.status == status(owner) == review.STOPPED
         (why,) = {entry["reason"] for entry in logged(owner.home, "refused")}
         assert why in shown.lines[0][1]
-        assert rows_spent(owner) == rows_left(review.out_rows(owner, owner.run("run-1"))) == 0
+        assert rows_spent(owner) == rows_sent(review.out_rows(owner, owner.run("run-1"))) == 0
         assert review.open_decisions(owner, shown.run) == ("withdraw",)
         with pytest.raises(InvalidArgument, match=r"^RUN"):
             owner.approve("run-1", terms().digest, by="Ada")
@@ -306,7 +310,7 @@ def test_a_refusal_is_logged_once_while_its_cause_lasts(owner: Owner) -> None:
 def test_a_curator_that_is_pinned_and_not_allowed_is_refused(tmp_path: Path) -> None:
     with opened(make_owner(tmp_path, curators=["hub"])) as owner:
         assert invite(owner, terms()).state == "invited"
-        assert owner.judge(terms()).reasons == ("curator curator is not allowed by owner.yaml",)
+        assert owner.judge(terms()).reasons == ("curators: curator is not among those in owner.yaml",)
         assert status(owner) == "the curator's card is not allowed by owner.yaml, or pinned for another role"
 
 
@@ -321,4 +325,4 @@ def test_terms_that_cannot_be_priced_are_refused_and_spoil_no_list(
     monkeypatch.setattr("likeset.homes.owner.Owner.accounts_for", overflowing)
     assert owner.judge(terms()).reasons == ("its cost cannot be computed (OverflowError)",)
     (listed,) = [review.inbox_run(owner, run) for run in owner.waiting()]
-    assert listed["status"] == "owner.yaml refuses it"
+    assert listed["status"] == "your rules refuse it"

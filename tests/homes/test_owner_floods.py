@@ -23,11 +23,13 @@ from home_world import (
     signed_terms,
     signed_text,
     terms,
+    write_policy,
 )
 
 from likeset.errors import BadMessage, IllegalMessage, InvalidArgument, LikesetError
+from likeset.homes.notify import events_of
 from likeset.homes.owner import Owner
-from likeset.homes.review import status_of
+from likeset.homes.review import inbox_run, status_of
 from likeset.homes.runs import Ending, Invitation, ending_document
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import MOST_TEXT, Kernel, Terms, check_foreign_limits, read_foreign
@@ -87,30 +89,39 @@ def test_a_full_disk_is_no_other_answer(owner: Owner, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"consumer": "nobody"}, "consumer nobody is not among"),
-        ({"purpose": "Billing"}, "the purpose is not among"),
         ({"expires": "2020-01-01"}, "ended at 2020-01-01"),
-        ({"columns": ("age", "name")}, "columns that may not leave by owner.yaml: 'name'"),
-        ({"offer_factor": 400.0}, "rows that leave: 1,200 in this run, 36 allowed in one"),
         ({"owners": ("b", "c")}, "do not name this home's card"),
+        ({"consumer": "nobody"}, "not pinned"),
     ],
 )
-def test_forbidden_terms_are_not_stored_and_nothing_is_computed(
-    owner: Owner, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], reason: str
+def test_terms_of_the_past_of_others_and_by_strangers_are_not_stored(
+    owner: Owner, changes: dict[str, Any], reason: str
 ) -> None:
-    monkeypatch.delattr("likeset.homes.owner.costs_of")
-    agreed = terms(**changes)
-    for name in {CONSUMER, agreed.consumer}:
-        pin(owner.home, name, "consumer")
+    pin(owner.home, CONSUMER, "consumer")
     with pytest.raises(LikesetError, match=reason):
-        owner.mail.invited(signed_terms(agreed))
+        owner.mail.invited(signed_terms(terms(**changes)))
     assert (owner.mail.runs(), logged(owner.home, "invited")) == ([], [])
 
 
-def test_terms_that_the_steward_adds_are_stored_to_be_looked_at(owner: Owner, clock: Clock) -> None:
-    run = invite(owner, terms(consumer="nobody"), by_steward=True)
-    assert (run.state, status_of(owner, run)) == ("invited", "owner.yaml refuses it")
-    assert names(owner) == ["run-1"]
+@pytest.mark.parametrize(
+    ("changes", "rules"),
+    [
+        ({"consumer": "nobody"}, ["consumers"]),
+        ({"purpose": "Billing"}, ["purposes"]),
+        ({"columns": ("age", "name")}, ["columns"]),
+        ({"offer_factor": 400.0}, ["per_run.rows", "total.rows"]),
+    ],
+)
+def test_terms_that_a_rule_forbids_are_in_the_inbox_with_the_rule_by_name(
+    owner: Owner, clock: Clock, changes: dict[str, Any], rules: list[str]
+) -> None:
+    run = invite(owner, terms(**changes))
+    assert (run.state, status_of(owner, run)) == ("invited", "your rules refuse it")
+    (listed,) = [inbox_run(owner, one) for one in owner.waiting()]
+    assert set(rules) <= {reason.partition(":")[0] for reason in listed["reasons"]}
+    assert owner.mail.last_document(run, "out", "participation", run.consumer) is None, "the consumer hears nothing"
+    (event,) = [event for _, event in events_of(owner, owner.mail, ())]
+    assert (event["event"], "your rules refuse" in event["text"]) == ("waiting", True)
     clock.now += timedelta(days=400)
     assert names(owner) == []
 
@@ -130,20 +141,20 @@ def test_terms_that_end_soon_do_not_grow_the_log_without_bound(
     assert let_in(owner, terms(run="another-day")) == "waiting"
 
 
-def test_a_flood_does_not_shut_out_the_steward_who_takes_nobodys_place(
-    owner: Owner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("likeset.homes.mail._MOST_A_DAY", 3)
-    for place in range(10):
-        invite(owner, terms(run=f"mine-{place}"), by_steward=True)
-    assert len(logged(owner.home, "invited")) == 10
-    assert let_in(owner, terms(run="asked")) == "waiting", "what the steward added does not count"
-    for place in range(5):
-        let_in(owner, terms(run=f"flood-{place}"))
-    assert len(logged(owner.home, "invited")) == 13
-    for _ in range(2):
-        assert invite(owner, terms(run="true"), by_steward=True).state == "waiting"
-    assert len(logged(owner.home, "invited")) == 14, "asked again, it is known"
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_when_rules_change_a_person_decides_about_what_they_refused(owner: Owner, *, by_hand: bool) -> None:
+    folder, wide = owner.home.folder, [CONSUMER, "nobody"]
+    write_policy(folder, manual_approval=by_hand)
+    run, denied = invite(owner, terms(consumer="nobody")), invite(owner, terms(run="denied", consumer="nobody"))
+    owner.deny("denied", by="Ada", reason="a test")
+    for rules, state in ((wide, "waiting"), ([CONSUMER], "invited"), (wide, "waiting"), (wide, "waiting")):
+        write_policy(folder, manual_approval=by_hand, consumers=rules)
+        assert owner.mail.consider(owner.mail.reload(run)).state == state
+        assert owner.mail.consider(owner.mail.reload(denied)).state == "refused", "a denial is final"
+    assert logged(owner.home, "approved") == []
+    assert owner.approve("run-1", run.digest.hex(), by="Ada").accepted
+    assert owner.mail.consider(owner.mail.reload(run)).state == "accepted"
+    assert let_in(owner, terms(run="fresh")) == ("waiting" if by_hand else "accepted")
 
 
 # Terms in the database that this version refuses to read.
@@ -163,10 +174,11 @@ def test_an_approved_run_that_cannot_be_read_keeps_no_other_from_being_answered(
     assert owner.run("old").state == "expired"
 
 
-def test_terms_that_are_not_in_their_one_form_are_not_let_in_by_a_steward_either(owner: Owner) -> None:
+def test_terms_that_are_not_in_their_one_form_are_not_let_in(owner: Owner) -> None:
     text = json.dumps(json.loads(terms(purpose="é" * 400).to_json()), ensure_ascii=False)
+    pin(owner.home, CONSUMER, "consumer")
     with pytest.raises(LikesetError, match="canonical form"):
-        owner.mail.invited(signed_text(text), by_steward=True)
+        owner.mail.invited(signed_text(text))
     assert names(owner) == []
 
 
@@ -226,8 +238,9 @@ def test_terms_that_are_too_long_are_refused_by_readers_and_writers() -> None:
 )
 def test_words_that_a_steward_would_not_see_as_they_are_are_refused(owner: Owner, field: str, value: Any) -> None:
     signed = signed_text(_changed(**{field: value}))
+    pin(owner.home, CONSUMER, "consumer")
     with pytest.raises(InvalidArgument) as refused:
-        owner.mail.invited(signed, by_steward=True)
+        owner.mail.invited(signed)
     assert refused.value.argument == field
     assert owner.waiting() == []
 

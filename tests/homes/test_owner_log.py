@@ -79,14 +79,14 @@ def test_a_run_whose_terms_this_version_refuses_is_verified_and_listed(
         owner.mail.hear(outside.receipt(letters, 12))
         monkeypatch.setattr(Invitation, "read", refused)
         assert review.verify(owner)[0] == []
-        assert review.left_run(owner, "run-1")["receipt"] == "yes"
+        assert review.sent_run(owner, "run-1")["receipt"] == "yes"
 
 
 def test_a_purge_is_no_problem_and_rows_are_shown_no_longer(folder: Path) -> None:
     with opened(folder) as owner:
-        assert review.rows_that_left(owner, "run-1").table is not None
+        assert review.rows_in_letters(owner, "run-1").table is not None
         owner.ledger.purge(run="run-1")
-        left = review.rows_that_left(owner, "run-1")
+        left = review.rows_in_letters(owner, "run-1")
         assert (left.table, left.count) == (None, 12)
         assert review.verify(owner)[0] == []
 
@@ -99,10 +99,10 @@ def test_rows_that_were_held_back_are_told_and_are_no_problem(tmp_path: Path) ->
         owner.withdraw("run-1", by="Ada")
         found, remarks = review.verify(owner)
         assert (found, remarks) == ([], ["12 rows of run run-1 were charged and held back"])
-        left = review.rows_that_left(owner, "run-1")
+        left = review.rows_in_letters(owner, "run-1")
         assert (left.count, left.held_back) == (0, 12)
         assert "12 rows" in dict(review.review(owner, "run-1").lines)["What was held back?"]
-        assert review.runs_that_left(owner) == []
+        assert review.runs_that_sent(owner) == []
 
 
 @pytest.mark.parametrize("protocol", ["sealed", "interactive"])
@@ -116,8 +116,8 @@ def test_no_value_of_a_row_is_in_the_log_of_a_whole_run(tmp_path: Path, protocol
             assert network.owner(name).approve("run-1", agreed.digest, by="Ada").accepted
         (tmp_path / "b.csv").write_text(rows_text(2) + f"30,777.4242,{CANARY}-secret,no\n")
         network.settle(most=40)
-        assert review.runs_that_left(network.owner("a")) == ["run-1"]
-        assert review.runs_that_left(network.owner("b")) == []
+        assert review.runs_that_sent(network.owner("a")) == ["run-1"]
+        assert review.runs_that_sent(network.owner("b")) == []
         assert logged(network.owner("b").home, "refused")
         for name in "ab":
             assert not [word for word in ("777.4242", CANARY) if word in str(network.owner(name).ledger.entries())]

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from home_world import CONSUMER, NOON, Network, logged, terms
+from home_world import CONSUMER, NOON, Network, logged, terms, write_policy
 
 from likeset.errors import InvalidArgument
 from likeset.homes import review
@@ -56,13 +56,32 @@ class TestClosed:
             owner.approve("run-1", AGREED.digest, by="Ada")
         assert review.open_decisions(owner, owner.run("run-1")) == ()
         assert network.consumer.progress(run).unanswered == {"b": "no answer"}
+        assert network.consumer.progress(run).parties["b"] == "did not answer"
+        assert review.review(owner, "run-1").outcome == "Nothing was sent: your deadline passed."
 
-    def test_a_cancelled_run_stays_open_for_the_receipt_of_rows_that_left(self, network: Network) -> None:
+    def test_an_owner_whose_rules_refuse_has_not_answered_and_may_change_them(self, network: Network) -> None:
+        folder = network.owner("b").home.folder
+        write_policy(folder, consumers=["other"])
+        run = network.approved(AGREED, "a")
+        network.settle()
+        progress = network.consumer.progress(run)
+        assert (progress.parties["b"], progress.began) == ("has not answered", False)
+        assert in_inbox(network, "b") == (["run-1"], "your rules refuse it")
+        write_policy(folder)
+        network.settle()
+        assert in_inbox(network, "b") == (["run-1"], "waiting")
+        assert network.consumer.progress(run).parties["b"] == "decides"
+        network.owner("b").approve("run-1", AGREED.digest, by="Ada")
+        network.settle()
+        progress = network.consumer.progress(run)
+        assert (progress.done, progress.parties["b"]) == (True, "takes part")
+
+    def test_a_cancelled_run_stays_open_for_the_receipt_of_rows_in_letters(self, network: Network) -> None:
         run = network.approved(AGREED)
         network.turn("a", "b", CURATOR, CONSUMER, "a")
         network.consumer.cancel(network.consumer.run(run.name))
         network.turn(CONSUMER, "a", "b")
-        assert in_inbox(network, "a") == ([], "rows left")
+        assert in_inbox(network, "a") == ([], "rows sent")
         assert network.owner("a").run("run-1").state == "answered"
         assert in_inbox(network, "b") == ([], "closed: the consumer cancelled before any offer")
 

@@ -19,7 +19,7 @@ from test_sync import leave, outgoing
 from likeset.errors import HomeRestored, InvalidArgument, LedgerUnavailable, PartyFailed
 from likeset.homes.compute import ComputeHandler, reach_document
 from likeset.homes.consumer import PartyState
-from likeset.homes.review import rehearse, rows_that_left, verify
+from likeset.homes.review import rehearse, rows_in_letters, verify
 from likeset.homes.runs import Ending, ending_document
 from likeset.ledger.ledger import Ledger
 from likeset.protocol.party import CURATOR
@@ -75,12 +75,12 @@ class TestWholeRuns:
         homes.finish()
         assert len(homes.summary.rows) == 6
 
-    def test_a_steward_sees_the_rows_that_left_as_shares_and_those_of_a_dry_run(self, homes: SplitHomes) -> None:
+    def test_a_steward_sees_the_rows_in_letters_as_shares_and_those_of_a_dry_run(self, homes: SplitHomes) -> None:
         homes.finish()
         summary, schema = homes.summary, homes.consumer.folder("run-1").schema(homes.terms)
         bought = DeclaredRecords(schema).unpack(summary.records.tobytes(), rows=len(summary.rows))
         for place, name in enumerate(homes.terms.owners):
-            left, tried = rows_that_left(homes.owner(name), "run-1"), rehearse(homes.owner(name), homes.terms)
+            left, tried = rows_in_letters(homes.owner(name), "run-1"), rehearse(homes.owner(name), homes.terms)
             assert left.table is not None
             assert tried.rows.table is not None
             assert (left.count, left.held_back) == (homes.terms.rows_per_owner, 0)

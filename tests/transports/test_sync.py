@@ -343,7 +343,7 @@ class TestFiles:
         network.owner("a").withdraw(agreed.run, by="Ada")
         assert network.turn("a").put_back == 0
         assert not offer.exists()
-        sent = review.rows_left(review.out_rows(network.owner("a"), network.owner("a").run(agreed.run)))
+        sent = review.rows_sent(review.out_rows(network.owner("a"), network.owner("a").run(agreed.run)))
         assert sent == agreed.rows_per_owner, "somebody may have read it before"
 
     def test_a_bad_folder_keeps_no_other_from_its_letters(

@@ -125,13 +125,15 @@ def keep_rows(path: Path, rows: Rows) -> None:
 
 
 class PartyState(StrEnum):
-    UNHEARD = "has not got the terms"
+    UNHEARD = "has not answered"
+    SILENT = "did not answer"
     DECIDES = "decides"
     TAKES_PART = "takes part"
     ABSTAINS = "does not take part"
     NO_ROWS = "accepted, and sent no rows"
 
 
+_UNDECIDED = (PartyState.UNHEARD, PartyState.DECIDES, PartyState.SILENT)
 _PARTICIPATION = {"waiting": PartyState.DECIDES, "abstains": PartyState.ABSTAINS, "leaves": PartyState.ABSTAINS}
 
 
@@ -177,6 +179,11 @@ class RunProgress:
         if self.waited_for and state is PartyState.TAKES_PART and name not in (CURATOR, WITNESS):
             return "is waited for" if name in self.waited_for else "has answered"
         return state.value
+
+    @property
+    def answered(self) -> int:
+        """How many parties answered."""
+        return sum(state not in _UNDECIDED for state in self.parties.values())
 
     @property
     def unanswered(self) -> dict[str, str]:
@@ -351,7 +358,7 @@ class Consumer(ComputeHandler):
         answers = self.answers(run)
         computing = {CURATOR, WITNESS} & answers.keys()
         accepted = {party for party, (state, _) in answers.items() if state is PartyState.TAKES_PART}
-        decided = all(state not in (PartyState.UNHEARD, PartyState.DECIDES) for state, _ in answers.values())
+        decided = all(state not in _UNDECIDED for state, _ in answers.values())
         if computing <= accepted and (decided or self.mail.passed(run.deadline)):
             if len(accepted - computing) >= run.terms.quorum:
                 self._begin(run, accepted)
@@ -391,7 +398,10 @@ class Consumer(ComputeHandler):
         ended, detail = run.ending or (None, "")
         if ended is None and self.home.clock() >= run.end:
             ended = Ending.TERMS_EXPIRED
-        parties = {party: state for party, (state, _) in answers.items()}
+        parties = {
+            party: PartyState.SILENT if ended is not None and state in _UNDECIDED else state
+            for party, (state, _) in answers.items()
+        }
         lacks = [reason for _, reason in answers.values() if reason]
         if self.folder(run.name).summary_path.exists():
             for owner in (terms.owners[place] for place in self.folder(run.name).summary(terms).absent):

@@ -59,7 +59,7 @@ TABLES = {
     "runs": """CREATE TABLE runs (
         digest BLOB PRIMARY KEY NOT NULL, party TEXT NOT NULL, name TEXT NOT NULL, role TEXT NOT NULL,
         mailbox TEXT NOT NULL, signed BLOB NOT NULL, acceptance BLOB NOT NULL, ends REAL NOT NULL, at TEXT NOT NULL,
-        state TEXT NOT NULL, detail TEXT NOT NULL, due REAL, by_steward INTEGER NOT NULL, reviewed INTEGER NOT NULL,
+        state TEXT NOT NULL, detail TEXT NOT NULL, due REAL, reviewed INTEGER NOT NULL,
         decided TEXT NOT NULL, decided_by TEXT NOT NULL, decided_at TEXT NOT NULL, reason TEXT NOT NULL,
         data TEXT NOT NULL, smallest_group INTEGER
     )""",

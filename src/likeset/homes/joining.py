@@ -113,7 +113,7 @@ class Invitation(Signed):
     @classmethod
     def from_bytes(cls, data: bytes, *, name: str = "invitation") -> Self:
         if SignedTerms.is_in(data):
-            raise BadDocument(name, "asks for rows in a run: add it with `likeset owner inbox --add FILE`")
+            raise BadDocument(name, "contains the terms of a run, and invites nobody to join")
         try:
             text, card, curator, witness, by_curator, signature = cls.read(data, 5, most_bytes=MOST_BYTES)
             others = [Card.from_bytes(other) if other else None for other in (curator, witness)]

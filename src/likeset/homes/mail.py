@@ -170,7 +170,7 @@ class RoleHandler(ABC):
     def make(self, run: Run, cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:
         """The party at its start, and what must be closed with it. ``cards`` are those of all who take part."""
 
-    def admit(self, terms: Terms, *, by_steward: bool) -> None:  # noqa: B027 - optional
+    def admit(self, terms: Terms) -> None:  # noqa: B027 - optional
         """Raise unless new terms may be stored; called in the transaction that stores them."""
 
     def check(self, run: Run) -> None:  # noqa: B027 - optional
@@ -404,14 +404,11 @@ class Mail:
 
     # Terms: the second entry point.
 
-    def invited(self, data: bytes, *, mailbox: str = "", card: Card | None = None, by_steward: bool = False) -> Run:
-        """Take signed terms that came in a mailbox from the holder of a card, or that a person here adds.
-
-        They are stored once; if a person adds them, even if owner.yaml forbids them.
-        """
+    def invited(self, data: bytes, *, mailbox: str = "", card: Card | None = None) -> Run:
+        """Take signed terms that came in a mailbox from the holder of a card; they are stored once."""
         self.home.check_running()
         fault = self.home.pins.fault("consumer", SignedTerms.from_bytes(data).card.fingerprint)
-        if fault and not by_steward:
+        if fault:
             raise IllegalMessage(f"an invitation: {fault}")
         invitation, own = Invitation.read(data), self.home.card.fingerprint
         terms = invitation.terms
@@ -428,22 +425,16 @@ class Mail:
         if known is not None:
             return self.update(known, mailbox=known.mailbox or mailbox)
         with self.home.deciding() as t:
-            if not by_steward:
-                self._check_flood(terms)
-            else:  # the same terms may lie refused in the mailbox: the next sync reads their file again
-                t.connection.execute("DELETE FROM letters WHERE kind = 'file'")
-            self.handlers[role].admit(terms, by_steward=by_steward)
-            return self.add(t, invitation, party, role, mailbox=mailbox, by_steward=by_steward)
+            self._check_flood(terms)
+            self.handlers[role].admit(terms)
+            return self.add(t, invitation, party, role, mailbox=mailbox)
 
     def _check_flood(self, terms: Terms) -> None:
         today = stamp(self.home.clock())[:10]
-        new = self._runs("WHERE at >= ? AND NOT by_steward", today)
-        if sum(run.consumer == terms.consumer for run in new) >= _MOST_A_DAY:
+        if sum(run.consumer == terms.consumer for run in self._runs("WHERE at >= ?", today)) >= _MOST_A_DAY:
             raise IllegalMessage(f"run {terms.run}, terms {terms.digest}: too many terms came today")
 
-    def add(
-        self, t: Transaction, invitation: Invitation, party: str, role: Role, *, mailbox: str, by_steward: bool = False
-    ) -> Run:
+    def add(self, t: Transaction, invitation: Invitation, party: str, role: Role, *, mailbox: str) -> Run:
         terms = invitation.terms
         known = self.run(invitation.digest)
         if known is not None:
@@ -459,11 +450,10 @@ class Mail:
             ends=end_of(terms).timestamp(),
             at=stamp(self.home.clock()),
             state="invited",
-            by_steward=by_steward,
         )
         _insert(t, "runs", {column: getattr(run, column) for column in _RUN_COLUMNS.split(", ")})
         entry = {"digest": terms.digest, "consumer": terms.consumer, "card": terms.cards[terms.consumer]}
-        t.append("invited", terms.run, {**entry, **({"by_steward": True} if by_steward else {})})
+        t.append("invited", terms.run, entry)
         return run
 
     # Whether this home takes part.
@@ -501,8 +491,9 @@ class Mail:
                     run = self.change(t, run, acceptance=accepted.signed_by(self.home.secret).to_bytes())
                 self.write_document(t, run, run.consumer, "acceptance", run.acceptance)
                 self.take_back(t, run, "participation", "ending")
-            elif state == "waiting" or run.role == "owner":
-                self.write_word(t, run, run.consumer, "waiting" if state == "waiting" else "abstains")
+            elif run.role == "owner":
+                if state != "invited" or run.acceptance:  # rules may still change: until then nothing is said
+                    self.write_word(t, run, run.consumer, "waiting" if state == "waiting" else "abstains")
             else:
                 self.write_document(t, run, run.consumer, "ending", ending_document(Ending.NOT_CURATED, detail))
         return run

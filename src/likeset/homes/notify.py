@@ -41,17 +41,18 @@ def events_of(owner: Owner | None, mail: Mail, unreachable: Collection[str]) -> 
     soon = mail.home.clock() + DAY_AHEAD
     if owner is not None:
         for run in owner.waiting():
-            if run.state == "waiting":
-                yield _about_run("waiting", run, "waits for your decision")
+            if run.state == "waiting" or run.detail:
+                refused = "" if run.state == "waiting" else ", which your rules refuse,"
+                yield _about_run("waiting", run, f"{refused} waits for your decision")
                 if run.deadline <= soon:
-                    yield _about_run("deadline", run, "still waits for your decision")
+                    yield _about_run("deadline", run, f"{refused} still waits for your decision")
         overview = budget_overview(owner)
         for name, what in BUDGETS.items():
             if overview[name]["limit"] and overview[name]["spent"] >= BUDGET_SHARE * overview[name]["limit"]:
                 yield f"budget {what}", _event("budget", f"{BUDGET_SHARE:.0%} of a budget is spent: {what}")
     for run in mail.open_runs():
         if (run.role, run.state) == ("consumer", "invited") and mail.home.clock() < run.deadline <= soon:
-            yield _about_run("deadline", run, "waits for answers")
+            yield _about_run("deadline", run, " waits for answers")
     for address in unreachable:
         text = "a mailbox is unreachable; the log of `likeset up` says why"
         yield f"mailbox {address}", _event("mailbox", text)
@@ -63,7 +64,7 @@ def _event(kind: str, text: str, run: str = "", deadline: str = "") -> Event:
 
 def _about_run(kind: str, run: Run, text: str) -> tuple[str, Event]:
     until = f"{run.deadline:%Y-%m-%d %H:%M} UTC"
-    text = f"run {run.name} {text} until {until}"
+    text = f"run {run.name}{text} until {until}"
     return f"{kind} {run.digest.hex()}", _event(kind, text, run.name, run.deadline.isoformat())
 
 

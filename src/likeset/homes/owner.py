@@ -31,7 +31,6 @@ from likeset.homes.policy import (
     Spending,
     Verdict,
     about_month,
-    plainly_against,
     policy_changes,
     verdict,
 )
@@ -107,7 +106,7 @@ def asking_cards(policy: Policy, name: str, terms: Terms, pins: Pins) -> tuple[A
             continue
         known = pin.card.name
         if not fault and not any(fnmatchcase(known, pattern) for pattern in patterns.get(role, ("*",))):
-            fault = f"{role} {known} is not allowed by owner.yaml"
+            fault = f"{'witnesses' if role == 'witness' else 'curators'}: {known} is not among those in owner.yaml"
         cards.append(AskingCard(role, known, fingerprint, pin.state, pin.at, fault, pin.introduced_by, pin.belongs_to))
     return tuple(cards)
 
@@ -321,12 +320,10 @@ class Owner(RoleHandler):
 
     # Letting terms in.
 
-    def admit(self, terms: Terms, *, by_steward: bool) -> None:
-        name = f"run {terms.run}, terms {terms.digest}"
+    def admit(self, terms: Terms) -> None:
         if self.mail.runs(name=terms.run):
+            name = f"run {terms.run}, terms {terms.digest}"
             raise IllegalMessage(f"{name}: a run of this name is known here under other terms; it needs another name")
-        if not by_steward and (against := plainly_against(self.policy, terms, self.now())):
-            raise IllegalMessage(f"{name}: {'; '.join(against)}")
 
     def consider(self, run: Run) -> tuple[State, str]:
         if run.decided == "denied":
@@ -341,7 +338,8 @@ class Owner(RoleHandler):
                 self.home.refused(run.name, reasons)
             return "invited", reasons[:400]
         if not run.decided:
-            if policy.manual_approval:
+            # What was refused once, or waited for a person, is approved by a person, whatever the rules say now.
+            if policy.manual_approval or run.detail or run.state == "waiting":
                 return "waiting", ""
             self.approve(run.name, run.terms.digest, by=POLICY_FILE)
         return "accepted", ""
@@ -374,8 +372,8 @@ class Owner(RoleHandler):
         with self.home.deciding() as t:
             run = self.run(name)
             self._check_decidable(run, seen)
-            if run.acceptance:  # it cannot be approved again
-                raise InvalidArgument("RUN", name, "was accepted; end it with `likeset owner withdraw`")
+            if run.decided == "approved":  # the consumer may have the acceptance already
+                raise InvalidArgument("RUN", name, "was approved; end it with `likeset owner withdraw`")
             t.append("denied", name, {"digest": run.digest.hex(), "by": by, "reason": reason})
             changes = {"decided": "denied", "decided_by": by, "decided_at": stamp(self.now()), "reason": reason}
             self.mail.change(t, run, state="refused", detail="denied", **changes)

@@ -120,17 +120,11 @@ def verdict(
     return Verdict((*reasons, *_about_end(terms, now)))
 
 
-def plainly_against(policy: Policy, terms: Terms, now: datetime) -> list[str]:
-    """The reasons against a run that follow from its terms alone; its cost is not computed."""
-    rows = _over_in_one_run(policy, rows=terms.rows_per_owner, readable=terms.rows_readable)
-    return [*_about_who(policy, terms), *_about_what(policy, terms), *rows, *_about_end(terms, now)]
-
-
 def about_month(policy: Policy, run: str, began: Mapping[str, datetime], now: datetime) -> list[str]:
     count = runs_this_month(began, now, other_than=run)
     if count + 1 <= policy.runs_per_month:
         return []
-    return [f"runs this month: {count} began already, {policy.runs_per_month} are allowed"]
+    return [f"runs_per_month: {count} began already, {policy.runs_per_month} are allowed"]
 
 
 def _about_end(terms: Terms, now: datetime) -> list[str]:
@@ -150,7 +144,7 @@ def _is_over(value: float, limit: float | None) -> bool:
 def _over_in_one_run(policy: Policy, **asked: float) -> list[str]:
     limits = {name: getattr(policy.per_run, name) for name in asked}
     return [
-        f"{BUDGETS[name]}: {amount(value)} in this run, {amount(limits[name])} allowed in one"
+        f"per_run.{name}: {BUDGETS[name]}: {amount(value)} in this run, {amount(limits[name])} allowed in one"
         for name, value in asked.items()
         if _is_over(value, limits[name])
     ]
@@ -159,35 +153,33 @@ def _over_in_one_run(policy: Policy, **asked: float) -> list[str]:
 def _about_who(policy: Policy, terms: Terms) -> list[str]:
     reasons = []
     if not any(fnmatchcase(terms.consumer, pattern) for pattern in policy.consumers):
-        reasons.append(f"consumer {terms.consumer} is not among the consumers that owner.yaml allows")
+        reasons.append(f"consumers: {terms.consumer} is not among them")
     if not any(fnmatchcase(terms.purpose.casefold(), pattern.casefold()) for pattern in policy.purposes):
-        reasons.append("the purpose is not among the purposes that owner.yaml allows")
+        reasons.append("purposes: that of the terms is not among them")
     if terms.price_per_row < policy.price_at_least:
-        least = f"at least {policy.price_at_least:g} is asked"
-        reasons.append(f"price per row: {terms.price_per_row:g} is offered, {least}")
+        reasons.append(f"price_at_least: {terms.price_per_row:g} is offered, {policy.price_at_least:g} is asked")
     return reasons
 
 
 def _about_what(policy: Policy, terms: Terms) -> list[str]:
     reasons = []
     if not terms.schema_digest or not terms.columns:
-        reasons.append("the terms do not say which columns leave; only runs on declared columns are answered")
+        reasons.append("columns: the terms do not say which leave")
     if terms.relation != policy.total.relation:
         reasons.append(
-            f"relation: the terms count under {terms.relation}, and the totals of owner.yaml under "
-            f"{policy.total.relation}; ask for terms under {policy.total.relation}"
+            f"total.relation: the terms count under {terms.relation}; ask for terms under {policy.total.relation}"
         )
     forbidden = [name for name in terms.columns if name not in policy.columns]
     if forbidden:
-        reasons.append(f"columns that may not leave by owner.yaml: {', '.join(map(repr, forbidden))}")
+        reasons.append(f"columns: not among them are {', '.join(map(repr, forbidden))}")
     for name, why in terms.unproven_parts():
         if name not in policy.accept_unproven:
-            reasons.append(f"{name} is not proven private ({why}), and owner.yaml does not accept it")
+            reasons.append(f"accept_unproven: not among them is {name}, which is not proven private ({why})")
     if terms.summary_release != "none" and policy.smallest_group > 1:
         # One row more or less can let a whole group in or out, and the price is made for a single row.
         reasons.append(
-            "releases about the summary are priced for one row, but with smallest_group above 1 one row can change "
-            "several that are offered; set it to 1 for such runs, or decline them"
+            "smallest_group: releases about the summary are priced for one row, but above 1 one row can change several "
+            "that are offered; set it to 1 for such runs, or decline them"
         )
     return reasons
 
@@ -202,10 +194,10 @@ def _about_one_run(policy: Policy, terms: Terms, accounts: Accounts) -> list[str
             f"{terms.unit}; ask for terms whose schema declares the same id"
         )
     if not is_bounded and not policy.accept_unproven:
-        reasons.append("no bound is known on what other owners may learn, and owner.yaml accepts no unproven part")
+        reasons.append("accept_unproven: is empty, and no bound is known on what other owners may learn")
     delta, most = terms.owner_budget.delta, policy.per_run.delta
     if accounts.epsilon.run > 0 and _is_over(delta, most):
-        reasons.append(f"delta toward other owners: {delta:g} in this run, {most:g} allowed in one")
+        reasons.append(f"per_run.delta: toward other owners {delta:g} in this run, {most:g} allowed in one")
     return reasons
 
 
@@ -215,7 +207,8 @@ def _about_totals(policy: Policy, accounts: Accounts) -> list[str]:
         budget, limit = getattr(accounts, name), getattr(policy.total, name)
         if _is_over(budget.after, limit):
             spent = f"{amount(budget.spent)} of {amount(limit)} are spent"
-            reasons.append(f"{what}: {spent} over all runs, and it would be {amount(budget.after)} with this run")
+            after = f"and it would be {amount(budget.after)} with this run"
+            reasons.append(f"total.{name}: {what}: {spent} over all runs, {after}")
     return reasons
 
 

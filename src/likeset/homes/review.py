@@ -29,7 +29,6 @@ from likeset.homes.runs import (
     CLOSED,
     RECEIPT,
     Ending,
-    Invitation,
     Run,
     StoredLetter,
     acknowledging_party,
@@ -63,6 +62,7 @@ from likeset.trust.cards import Role
 
 UNREADABLE = "cannot be read here"
 STOPPED = "did not continue here"
+REFUSED = "your rules refuse it"
 
 
 # Data sets.
@@ -121,17 +121,12 @@ _BECAME = {
 }
 
 
-def add_terms(owner: Owner, invitation: Invitation) -> Run:
-    """Put terms that came by another way into the inbox."""
-    return owner.mail.consider(owner.mail.invited(invitation.signed.to_bytes(), by_steward=True))
-
-
 def inbox_run(owner: Owner, run: Run) -> dict[str, Any]:
     """A run as a list shows it; None for everything that terms say that cannot be read here.
 
     This judges the run, so a long list is made page by page.
     """
-    terms = run.readable
+    terms, status = run.readable, status_of(owner, run)
     asking = () if terms is None else owner.asking(terms)
     consumers = (f"{card.state} since {card.since[:10]}" if card.since else card.state for card in asking)
     return {
@@ -147,7 +142,8 @@ def inbox_run(owner: Owner, run: Run) -> dict[str, Any]:
         "rows": None if terms is None else terms.rows_per_owner,
         "readable": None if terms is None else terms.rows_readable,
         "parties": [asdict(card) for card in asking],
-        "status": status_of(owner, run),
+        "status": status,
+        "reasons": list(owner.judge(terms, data=run.data).reasons) if terms and status == REFUSED else [],
     }
 
 
@@ -158,8 +154,8 @@ def status_of(owner: Owner, run: Run) -> str:
         return f"closed: {CLOSED[Ending.WITHDRAWN]}"
     if run.decided == "denied":
         return "denied"
-    has_left = has_begun and rows_left(out_rows(owner, run)) > 0
-    if not has_left and (closed := owner.closed_because(run)):
+    has_sent = has_begun and rows_sent(out_rows(owner, run)) > 0
+    if not has_sent and (closed := owner.closed_because(run)):
         return f"closed: {closed}"
     terms = run.readable
     if terms is None:
@@ -167,13 +163,13 @@ def status_of(owner: Owner, run: Run) -> str:
     faulty = [] if run.is_over else [card for card in owner.asking(terms) if card.fault]
     if faulty and not (has_begun and faulty[0].state == "pinned"):  # owner.yaml counts for what is to begin
         return f"the {faulty[0].role}'s card is {_BECAME[faulty[0].state]}"
-    if run.stopped_because and not has_left:
+    if run.stopped_because and not has_sent:
         return STOPPED
     if has_begun:
-        return "rows left" if has_left else "began"
+        return "rows sent" if has_sent else "began"
     if run.decided:
         return "approved" if owner.now() < run.deadline else "approved, but nothing came by the deadline"
-    return "waiting" if owner.judge(terms).accepted else "owner.yaml refuses it"
+    return "waiting" if owner.judge(terms).accepted else REFUSED
 
 
 def open_decisions(owner: Owner, run: Run) -> tuple[Choice, ...]:
@@ -183,7 +179,7 @@ def open_decisions(owner: Owner, run: Run) -> tuple[Choice, ...]:
         return ("withdraw",)
     if owner.closed_because(run):
         return ()
-    choices: dict[str, tuple[Choice, ...]] = {"approved": ("deny", "withdraw"), "denied": ("approve",)}
+    choices: dict[str, tuple[Choice, ...]] = {"approved": ("withdraw",), "denied": ("approve",)}
     return choices.get(run.decided, ("approve", "deny"))
 
 
@@ -202,7 +198,7 @@ def past_runs(owner: Owner, terms: Terms) -> list[dict[str, Any]]:
             "run": run.name,
             "what": "withdrawn" if run.is_withdrawn else run.decided or "not decided",
             "at": run.decided_at or run.at,
-            "rows": rows_left(out_rows(owner, run)),
+            "rows": rows_sent(out_rows(owner, run)),
         }
         for run in owner.runs()
         if run.consumer == terms.consumer and run.name != terms.run
@@ -254,8 +250,8 @@ def _budget_lines(budgets: dict[str, dict[str, float | None]], accounts: Account
     for name, what in BUDGETS.items():
         spent, run, after, limit = (budgets[name][part] or 0 for part in ("spent", "run", "after", "limit"))
         cost = "without a bound" if budgets[name]["run"] is None else f"up to {amount(run)}"
-        left = amount(max(0, limit - after))
-        line = f"this run {verb} {cost}; {amount(spent)} of {amount(limit)} are spent, {left} remain after it"
+        remaining = amount(max(0, limit - after))
+        line = f"this run {verb} {cost}; {amount(spent)} of {amount(limit)} are spent, {remaining} remain after it"
         if name == "epsilon" and after == limit == 0:
             line = f"this run {verb} nothing: other owners learn nothing about your rows, and your rules allow no more"
         elif name == "epsilon":
@@ -288,7 +284,7 @@ def _entry_document(entry: Entry) -> dict[str, Any]:
     return {"entry": entry.number, "at": document["at"], "kind": entry.kind, "about": about, "words": words}
 
 
-# What left.
+# What was sent.
 
 
 def out_rows(owner: Owner, run: Run) -> list[StoredLetter]:
@@ -296,11 +292,11 @@ def out_rows(owner: Owner, run: Run) -> list[StoredLetter]:
 
 
 def is_sent(row: StoredLetter) -> bool:
-    """Whether a letter left: others wait to be posted, or were held back."""
+    """Whether a letter was posted: others wait to be posted, or were held back."""
     return row.state not in ("ready", "withheld")
 
 
-def rows_left(rows: Iterable[StoredLetter], *, held_back: bool = False) -> int:
+def rows_sent(rows: Iterable[StoredLetter], *, held_back: bool = False) -> int:
     """The rows in letters that were sent, or held back; the parts of one offer are the same rows."""
     chosen = [row for row in rows if (row.state == "withheld" if held_back else is_sent(row))]
     shared = max((row.rows for row in chosen if row.kind == OfferShare.kind), default=0)
@@ -360,11 +356,11 @@ def _stored_messages(owner: Owner, run: Run) -> dict[bytes, bytes]:
     return {hashlib.sha256(message).digest(): message for message in messages}
 
 
-def runs_that_left(owner: Owner) -> list[str]:
+def runs_that_sent(owner: Owner) -> list[str]:
     return [run.name for run in owner.runs() if any(map(is_sent, out_rows(owner, run)))]
 
 
-def left_run(owner: Owner, name: str) -> dict[str, Any]:
+def sent_run(owner: Owner, name: str) -> dict[str, Any]:
     sent = [letter for letter in letters_out(owner, name) if letter.sent]
     acknowledged = sum(letter.acknowledged for letter in sent)
     return {
@@ -373,50 +369,50 @@ def left_run(owner: Owner, name: str) -> dict[str, Any]:
         "first": sent[0].row.at,
         "last": sent[-1].row.at,
         "messages": len(sent),
-        "rows": rows_left(letter.row for letter in sent),
+        "rows": rows_sent(letter.row for letter in sent),
         "receipt": "yes" if acknowledged == len(sent) else "in part" if acknowledged else "no",
     }
 
 
 @dataclass(frozen=True, eq=False)
-class LeftRows:
+class SentRows:
     table: pa.Table | None  # in declared columns, with the label; None if they cannot be shown
     count: int  # how many rows
-    held_back: int = 0  # further rows that were charged and did not leave
+    held_back: int = 0  # further rows that were charged and not sent
 
 
-def rows_that_left(owner: Owner, name: str) -> LeftRows:
-    """The rows that left in a run; of those that were held back only the number."""
+def rows_in_letters(owner: Owner, name: str) -> SentRows:
+    """The rows that were sent in a run; of those that were held back only the number."""
     letters, run = letters_out(owner, name), owner.run(name)
     sent = [letter for letter in letters if letter.sent and letter.row.rows]
-    count = rows_left(letter.row for letter in sent)
-    held_back = rows_left((letter.row for letter in letters), held_back=True)
+    count = rows_sent(letter.row for letter in sent)
+    held_back = rows_sent((letter.row for letter in letters), held_back=True)
     messages = tuple(letter.message for letter in sent if letter.message is not None)
     known = run.data in owner.registry.names()  # the data set may have been removed since
     if not known or len(messages) < len(sent) or run.readable is None:
-        return LeftRows(None, count, held_back)
+        return SentRows(None, count, held_back)
     schema = owner.registry.get(run.data).schema
     rows = rows_of(messages, schema, labelled=schema.label_column in run.terms.columns)
-    return LeftRows(rows.table, count, held_back)
+    return SentRows(rows.table, count, held_back)
 
 
-def rows_of(messages: tuple[bytes, ...], schema: Schema, *, labelled: bool) -> LeftRows:
+def rows_of(messages: tuple[bytes, ...], schema: Schema, *, labelled: bool) -> SentRows:
     """The rows in messages; ``labelled`` says whether labels leave with rows in this run."""
     bodies = [decode(data).body for data in messages]
     if shared := [body for body in bodies if isinstance(body, OfferShare)]:
         packed = records_in(shared)  # the owner has everything that opens the envelopes
         read = EnvelopeRecords(schema, labelled=labelled).read(packed)
-        return LeftRows(_with_labels(read.table, read.labels, schema) if read.sound.all() else None, len(packed))
+        return SentRows(_with_labels(read.table, read.labels, schema) if read.sound.all() else None, len(packed))
     offers = [body for body in bodies if isinstance(body, Offer | Delivery)]
     count = sum(len(body.rows) for body in offers)
     if not offers or any(not len(body.records) for body in offers):
-        return LeftRows(None, count)
+        return SentRows(None, count)
     declared = DeclaredRecords(schema)
     tables = [
         _with_labels(declared.unpack(body.records.tobytes(), rows=len(body.rows)), body.labels, schema)
         for body in offers
     ]
-    return LeftRows(pa.concat_tables(tables), count)
+    return SentRows(pa.concat_tables(tables), count)
 
 
 def _with_labels(table: pa.Table, labels: Any, schema: Schema) -> pa.Table:
@@ -429,7 +425,7 @@ def _with_labels(table: pa.Table, labels: Any, schema: Schema) -> pa.Table:
 
 
 def verify(owner: Owner, *, head: Head | None = None) -> tuple[list[Problem], list[str]]:
-    """Whether the log and the stored messages are intact, and all rows that left were charged; and remarks.
+    """Whether the log and the stored messages are intact, and all rows that were sent were charged; and remarks.
 
     ``head`` is the head of the log at an earlier time, saved elsewhere.
     """
@@ -442,8 +438,8 @@ def verify(owner: Owner, *, head: Head | None = None) -> tuple[list[Problem], li
         spent[charge["run"]] += charge["rows"]
     for run in owner.runs():
         rows, receipt = out_rows(owner, run), owner.mail.receipt(run)
-        if rows_left(rows) > spent[run.name]:
-            problem = f"run {run.name}: {rows_left(rows)} rows left, and {spent[run.name]} were charged"
+        if rows_sent(rows) > spent[run.name]:
+            problem = f"run {run.name}: {rows_sent(rows)} rows were sent, and {spent[run.name]} were charged"
             problems.append(Problem(0, problem))
         if receipt is not None:
             terms, written = run.readable, {row.letter for row in rows}
@@ -451,16 +447,16 @@ def verify(owner: Owner, *, head: Head | None = None) -> tuple[list[Problem], li
             if by_other or receipt.terms != run.digest or set(receipt.letters) - written:
                 problem = "is not for what this home wrote, or not by the card of the terms"
                 problems.append(Problem(0, f"the receipt of run {run.name} {problem}"))
-        if held_back := rows_left(rows, held_back=True):
+        if held_back := rows_sent(rows, held_back=True):
             remarks.append(f"{held_back:,} rows of run {run.name} were charged and held back")
     return problems, remarks
 
 
 def find_row(owner: Owner, name: str, handle: int) -> dict[str, Any]:
-    """The row that left in a run under a handle: where it lies, what left of it, and its id, which did not leave."""
+    """The row that was sent in a run under a handle: its place, what was sent of it, and its id, which was not sent."""
     run = owner.run(name)
-    if not rows_left(out_rows(owner, run)):
-        raise InvalidArgument("RUN", name, "no row left in it")
+    if not rows_sent(out_rows(owner, run)):
+        raise InvalidArgument("RUN", name, "no row was sent in it")
     data, key = owner.registry.get(run.data), owner.home.sampling_key()
     with owner.opened_data(data, run.terms) as (source, opened):
         if owner.fingerprint_of(name) != opened.fingerprint:
@@ -469,7 +465,7 @@ def find_row(owner: Owner, name: str, handle: int) -> dict[str, Any]:
         handles = enumerate(row_handles(key, name, range(opened.scan.row_count)))
         number = next((number for number, named in handles if named == handle), None)
         if number is None:
-            raise InvalidArgument("HANDLE", handle, f"names no row that left in run {name}; it may be another owner's")
+            raise InvalidArgument("HANDLE", handle, f"names no row sent in run {name}; it may be another owner's")
         place = int(opened.scan.numbers_in_source(np.array([number]))[0])
         rows = opened.scan.fetch(np.array([number]))
         record = {} if rows.table is None else dict(rows.table.to_pylist()[0])
@@ -499,6 +495,7 @@ class Review:
     run: Run
     asking: tuple[AskingCard, ...]  # the parties it would be with, by their cards
     status: str  # where it stands
+    outcome: str  # what came of it, if rows were sent or it is closed here
     lines: tuple[tuple[str, str], ...]  # (question, answer) in the order in which one would ask
     budgets: dict[str, dict[str, float | None]]  # what it spends of each
     verdict: Verdict  # of the policy
@@ -539,7 +536,7 @@ def review(owner: Owner, name: str) -> Review:
     others, curator, _ = costs_of(terms, owner.name)
     fitting, asking, past = owner.registry.for_terms(terms), owner.asking(terms), past_runs(owner, terms)
     letters = letters_out(owner, name)
-    learned = _learned(terms, others)
+    learned, outcome = _learned(terms, others), _outcome(owner, run, letters)
     readers = _readers(terms, one_organisation=any(card.belongs_to == terms.consumer for card in asking))
     lines = [
         *((_WHO[card.role], f"{_short(card.name) or 'Somebody'}, {card.in_words()}.") for card in asking),
@@ -559,12 +556,14 @@ def review(owner: Owner, name: str) -> Review:
         *_budget_lines(budgets, accounts),
         ("What happened with this consumer before?", _history(past)),
     ]
+    if outcome:
+        lines.insert(0, ("What happened?", outcome))
     if run.stopped_because:
         lines.insert(0, ("Why did it not continue here?", _stopped(run, letters)))
     if acknowledged := _acknowledged(terms, letters):
         reader = "curator" if terms.split is None else "consumer"
-        lines.append((f"Did the {reader} acknowledge what left?", acknowledged))
-    if held_back := rows_left((letter.row for letter in letters), held_back=True):
+        lines.append((f"Did the {reader} acknowledge what was sent?", acknowledged))
+    if held_back := rows_sent((letter.row for letter in letters), held_back=True):
         detail = f"{held_back:,} rows, which are charged: a withdrawal or the end of the terms came first."
         lines.append(("What was held back?", detail))
     schema = fitting[0].schema if fitting else None  # they all have the schema of the terms
@@ -573,6 +572,7 @@ def review(owner: Owner, name: str) -> Review:
         run=run,
         asking=asking,
         status=status_of(owner, run),
+        outcome=outcome,
         lines=tuple(lines),
         budgets=budgets,
         verdict=judged,
@@ -591,12 +591,23 @@ def _answer_by(owner: Owner, run: Run) -> str:
     return f"{run.deadline.astimezone(UTC):%Y-%m-%d %H:%M} UTC.{words}"
 
 
+def _outcome(owner: Owner, run: Run, letters: Sequence[OutLetter]) -> str:
+    """What came of a run in which rows were sent, or that is closed here; empty if it can still be decided."""
+    sent = [letter for letter in letters if letter.sent]
+    if rows := rows_sent(letter.row for letter in sent):
+        named = sum(letter.acknowledged for letter in sent)
+        receipt = f"a receipt names {named} of {len(sent)} letters" if named else "no receipt came yet"
+        return f"{rows:,} rows were sent, the last at {sent[-1].row.at[:16].replace('T', ' ')} UTC; {receipt}."
+    closed = owner.closed_because(run)
+    return f"Nothing was sent: {closed}." if closed else ""
+
+
 def _stopped(run: Run, letters: Sequence[OutLetter]) -> str:
-    rows = rows_left(letter.row for letter in letters)
-    left = f"{rows:,} rows had left before" if rows else "No row left"
+    rows = rows_sent(letter.row for letter in letters)
+    sent = f"{rows:,} rows were sent before" if rows else "No row was sent"
     reason = run.stopped_because + ("" if run.stopped_because.endswith((".", "?")) else ".")
     return (
-        f"{reason} {left}. The other parties learn only that you do not take part. This run cannot be resumed: "
+        f"{reason} {sent}. The other parties learn only that you do not take part. This run cannot be resumed: "
         "fix the cause (`likeset check`), then ask the consumer for a new run."
     )
 
@@ -604,7 +615,7 @@ def _stopped(run: Run, letters: Sequence[OutLetter]) -> str:
 def _acknowledged(terms: Terms, letters: Sequence[OutLetter]) -> str:
     sent = [letter for letter in letters if letter.sent and letter.row.peer == acknowledging_party(terms)]
     named = sum(letter.acknowledged for letter in sent)
-    return f"{named} of {len(sent)} letters that left are in its receipt, which comes at the end." if sent else ""
+    return f"{named} of {len(sent)} letters that were sent are in its receipt, which comes at the end." if sent else ""
 
 
 def _readers(terms: Terms, *, one_organisation: bool) -> tuple[tuple[str, int, str], ...]:
@@ -634,7 +645,7 @@ def _columns(
 def _history(past: Sequence[dict[str, Any]]) -> str:
     what = Counter(run["what"] for run in past)
     listed = ", ".join(f"{count:,} {outcome}" for outcome, count in what.items())
-    return f"Other runs: {listed or 'none'}; {sum(run['rows'] for run in past):,} rows left."
+    return f"Other runs: {listed or 'none'}; {sum(run['rows'] for run in past):,} rows sent."
 
 
 def _identifying_columns(terms: Terms, schema: Schema | None) -> tuple[ColumnWarning, ...]:
@@ -718,11 +729,11 @@ Basis = Literal["the release that was heard", "no release is needed", "an exampl
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
     basis: Basis  # the release it rests on; unless that is an example, exactly these rows leave
-    rows: LeftRows  # that would leave
+    rows: SentRows  # that would leave
     row_count: int  # rows in the data set
     withheld: int  # rows that are never offered, because of small groups
     too_long: int  # rows with a cell that is longer than the schema declares: no rows of any run
-    left: bool  # these rows have left already, in this run and from this data set
+    sent: bool  # these rows were sent already, in this run and from this data set
 
     @property
     def exact(self) -> bool:
@@ -732,7 +743,7 @@ class Rehearsal:
     def words(self) -> str:
         if not self.exact:
             return "These rows are an example of what would leave"
-        return "Exactly these rows left" if self.left else "Exactly these rows would leave"
+        return "Exactly these rows were sent" if self.sent else "Exactly these rows would leave"
 
 
 def rehearse(owner: Owner, terms: Terms, *, data: str = "") -> Rehearsal:
@@ -752,9 +763,9 @@ def rehearse(owner: Owner, terms: Terms, *, data: str = "") -> Rehearsal:
             row_count=opened.row_count,
             withheld=opened.withheld,
             too_long=opened.too_long,
-            left=run is not None
+            sent=run is not None
             and opened.fingerprint == owner.fingerprint_of(run.name)
-            and rows_left(out_rows(owner, run)) > 0,
+            and rows_sent(out_rows(owner, run)) > 0,
         )
 
 

@@ -7,22 +7,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
-from pathlib import Path
 from typing import Final, Literal
 
 from pydantic import AwareDatetime, ValidationError
 
-from likeset import documents
 from likeset.documents import Document
-from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LikesetError
+from likeset.errors import IllegalMessage, InvalidArgument, LikesetError
 from likeset.privacy.events import Relation
 from likeset.protocol.party import CURATOR
 from likeset.protocol.split import most_part_bytes, slots_in
 from likeset.protocol.terms import PlannedTerms, Terms, check_between, read_foreign
 from likeset.protocol.wire import Delivery, Message, Offer, OfferShare, Summary, Target, TargetShare
 from likeset.text import harmless
-from likeset.trust.cards import INVITE_TAG, Role, fields
-from likeset.trust.letters import MOST_TERMS_BYTES, PostKind, SignedTerms
+from likeset.trust.cards import Role
+from likeset.trust.letters import PostKind, SignedTerms
 
 State = Literal[
     "invited", "waiting", "accepted", "begun", "answered", "closed", "refused", "cancelled", "expired", "failed"
@@ -30,7 +28,7 @@ State = Literal[
 MOVES: Final[Mapping[State, frozenset[State]]] = {
     # Terms are known. A consumer's own run stays here until enough parties accepted.
     "invited": frozenset({"waiting", "accepted", "refused", "begun", "cancelled", "expired", "failed"}),
-    # A person here has to decide.
+    # A person here has to decide. Terms that owner.yaml refuses are ``invited`` with the reasons in ``detail``.
     "waiting": frozenset({"invited", "accepted", "refused", "cancelled", "expired"}),
     # This home does not take part; a person may decide otherwise before the run begins.
     "refused": frozenset({"waiting", "invited", "accepted", "cancelled", "expired"}),
@@ -161,16 +159,6 @@ class Invitation:
         return bytes.fromhex(self.terms.digest)
 
 
-def read_invitation(path: Path) -> Invitation:
-    data = documents.bytes_in(path, most=MOST_TERMS_BYTES)
-    if data.startswith(fields(INVITE_TAG)):  # both files are called invitations
-        raise BadDocument(str(path), "invites you to join: use `likeset join FILE`")
-    try:
-        return Invitation.read(data)
-    except LikesetError as error:
-        raise BadDocument(str(path), f"{error}; ask the consumer for the file RUN.invitation again") from error
-
-
 def duration(time: timedelta) -> str:
     count, unit = (time.days, "day") if time >= timedelta(days=1) else (round(time / timedelta(hours=1)), "hour")
     return f"{count} {unit}{'' if count == 1 else 's'}"
@@ -231,7 +219,6 @@ class Run:
     state: State  # a key of ``MOVES``
     detail: str = ""  # why, in words
     due: float | None = None  # when something must be done although nothing comes
-    by_steward: bool = False  # whether a person here added the terms
     reviewed: bool = False  # whether a person here reviewed them
     # ``approved`` or ``denied`` by a person or by owner.yaml; empty before
     decided: Literal["approved", "denied", ""] = ""

@@ -14,7 +14,7 @@ from likeset.errors import InvalidArgument, LedgerUnavailable, LedgerUnreadable
 from likeset.files import locked, sync_folder
 
 _APPLICATION_ID = 0x4C_53_4C_31  # "LSL1": somebody else's database is never written to
-_VERSION = 8  # of the tables, and of what entries hold: the JSON form of events (``events.VERSION``) included
+_VERSION = 9  # of the tables, and of what entries hold: the JSON form of events (``events.VERSION``) included
 _UNREADABLE = ("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_FORMAT")
 _PRIVATE = 0o600
 _RETRY_SECONDS = 0.02

@@ -49,7 +49,7 @@ COMMANDS = {
     ),
     "join": ("join:join", "Join a market by invitation: make a home, reply, and pin the inviter's cards after a call."),
     "ledger": ("ledger:ledger", "Show, limit, verify and purge a ledger: budgets over all runs, and what was spent."),
-    "owner": ("owner:owner", "An owner's commands: data sets, policy, decisions, rows that left, budgets, log."),
+    "owner": ("owner:owner", "An owner's commands: data sets, policy, decisions, rows sent, budgets, log."),
     "restore": ("home:restore", "Restore a home from a backup into a new directory."),
     "run": ("run:run", "A consumer's runs between organisations: plan, start, watch, cancel, report."),
     "schema": ("schema:schema", "Draft a schema of declared columns, show it, and check files against it."),

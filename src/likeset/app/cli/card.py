@@ -141,7 +141,7 @@ def revoke(
         revoked = own.pins.revoke(which, reason, by=by or login())
         ended = letters.Mail(own).open_runs_with(revoked.card)
         own_curators = [pin.card.name for pin in own.pins.pinned("curator") if pin.belongs_to == revoked.card.name]
-    notes = ["nothing more leaves in these runs; rows that left before stay there"] if ended else []
+    notes = ["nothing more leaves in these runs; rows that were sent before stay there"] if ended else []
     for name in own_curators:
         again = shlex.join(at_home(home, "likeset", "card", "revoke", name, "--reason", reason))
         notes.append(f"{name} belongs to it: {again}")

@@ -1,4 +1,4 @@
-"""``likeset owner``: what a steward reads and decides: inbox, review, decisions, what left, budgets, policy, log."""
+"""``likeset owner``: what a steward reads and decides: inbox, review, decisions, rows sent, budgets, policy, log."""
 
 import math
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from likeset.text import without_secrets
 
 with lazy_imports():
     from likeset.app.cli import ledger as ledger_commands
-    from likeset.homes import checkup, review, runs
+    from likeset.homes import checkup, review
     from likeset.homes import owner as owners
     from likeset.ledger import ledger as ledgers
 
@@ -130,7 +130,6 @@ def put(
 def inbox(
     *,
     every: Annotated[bool, typer.Option("--all", help="Also show runs with a decision.")] = False,
-    add: Annotated[Path | None, typer.Option(help="Add a signed invitation from this file.")] = None,
     home: HomePath = HERE,
 ) -> None:
     """List the runs that wait for a decision, and who asks, by their cards.
@@ -141,14 +140,11 @@ def inbox(
     """
     with opened_owner(home) as opened:
         stopped = opened.home.stopped
-        added = None if add is None else review.add_terms(opened, runs.read_invitation(add))
         listed = [review.inbox_run(opened, run) for run in (opened.runs() if every else opened.waiting())]
 
     def view() -> None:
         if stopped:
             complain(stopped)
-        if added:
-            stdout.print(f"added: {literal(added.name)}", soft_wrap=True)
         lines = [
             {
                 "run": run["run"],
@@ -157,14 +153,14 @@ def inbox(
                 "rows": run["rows"],
                 "came (UTC)": run["came"],
                 "answer by (UTC)": "closed" if run["closed"] else run["answer_by"],
-                "status": run["status"],
+                "status": ": ".join([run["status"], *run["reasons"][:1]]),
             }
             for run in listed
         ]
         none = "No run came yet." if every else "No run waits for a decision; --all shows the others."
         show_document(lines or none, "Runs")
 
-    document = {"added": added.state if added else None, "stopped": stopped or None, "runs": listed}
+    document = {"stopped": stopped or None, "runs": listed}
     waiting = next((run["run"] for run in listed if run["status"] == "waiting"), None)
     hint = at_home(home, "likeset", "owner", "review", waiting) if waiting else ()
     emit(document, view=view, next_step=hint, ok=not stopped)
@@ -195,7 +191,7 @@ def review_run(run: RunName, *, home: HomePath = HERE) -> None:
         if not {"approve", "deny"} & set(choices):
             return  # it began or ended: what the rules say now changes nothing
         accepted = answers.verdict.accepted
-        stdout.print("[bold green]owner.yaml allows it[/]" if accepted else "[bold red]owner.yaml refuses it[/]")
+        stdout.print("[bold green]your rules allow it[/]" if accepted else f"[bold red]{review.REFUSED}[/]")
         for reason in answers.verdict.reasons:
             stdout.print(f"- {literal(reason)}", soft_wrap=True)
 
@@ -226,7 +222,7 @@ def dry_run(
     document = {
         "run": run,
         "exact": trial.exact,
-        "left": trial.left,
+        "sent": trial.sent,
         "basis": trial.basis,
         "rows": trial.rows.count,
         "in_data_set": trial.row_count,
@@ -275,7 +271,7 @@ def deny(
 
 @owner.command()
 def withdraw(run: RunName, *, by: By = None, home: HomePath = HERE) -> None:
-    """Answer no further message of this run. Rows that already left stay charged.
+    """Answer no further message of this run. Rows that were sent stay charged.
 
     Example: `likeset owner withdraw sepsis-2026-07 --home st-mary`
     """
@@ -292,19 +288,19 @@ def outbox(
     show: Annotated[int, typer.Option(min=0, help="How many rows of each run to show.")] = 10,
     home: HomePath = HERE,
 ) -> None:
-    """Show what left in each run; for one run, its letters, their rows, and whether a receipt names them.
+    """Show what was sent in each run; for one run, its letters, their rows, and whether a receipt names them.
 
     Example: `likeset owner outbox sepsis-2026-07 --rows --home st-mary`
     """
     with opened_owner(home) as opened:
         notes = list(filter(None, [opened.home.stopped]))
-        names = review.runs_that_left(opened) if run is None else [opened.run(run).name]
+        names = review.runs_that_sent(opened) if run is None else [opened.run(run).name]
         letters = {name: review.letters_out(opened, name) for name in names}
-        left = [review.left_run(opened, name) for name in names if any(letter.sent for letter in letters[name])]
-        tables = {name: review.rows_that_left(opened, name) for name in names if letters[name]} if rows else {}
+        sent = [review.sent_run(opened, name) for name in names if any(letter.sent for letter in letters[name])]
+        tables = {name: review.rows_in_letters(opened, name) for name in names if letters[name]} if rows else {}
     listed = [letter for name in names for letter in letters[name]]
     shown_too = listed if run or rows or in_json() else []
-    document: dict[str, Any] = {"runs": left, "letters": [letter.document() for letter in shown_too]}
+    document: dict[str, Any] = {"runs": sent, "letters": [letter.document() for letter in shown_too]}
     if rows:
         shown = {name: row_documents(table, table.count if in_json() else show) for name, table in tables.items()}
         document["rows"] = [{"run": name, **row} for name, found in shown.items() for row in found]
@@ -317,7 +313,7 @@ def outbox(
     emit(document, notes=notes)
 
 
-def row_documents(rows: "review.LeftRows", most: int) -> list[dict[str, Any]]:
+def row_documents(rows: "review.SentRows", most: int) -> list[dict[str, Any]]:
     if rows.table is None:
         return []
     return [{name: _plain(value) for name, value in row.items()} for row in rows.table.slice(0, most).to_pylist()]
@@ -340,7 +336,7 @@ def row(
     *,
     home: HomePath = HERE,
 ) -> None:
-    """Find the row that left under a handle: its data set, its place there, and the buyer's record.
+    """Find the row that was sent under a handle: its data set, its place there, and the buyer's record.
 
     Each bought record contains its owner's handle, in the column likeset_handle. Only the owner can find the row by it;
     a buyer who finds a mistake in a record names it by this number.
@@ -389,7 +385,7 @@ def verify(
     head: Annotated[str | None, typer.Option(help="A head kept elsewhere, NUMBER:HASH.")] = None,
     home: HomePath = HERE,
 ) -> None:
-    """Check that the log, the stored messages and the receipts are intact, and that all rows that left were charged.
+    """Check that the log, the stored messages and the receipts are intact, and that every row sent was charged.
 
     Exit code 1 if not: something in this directory changed.
 

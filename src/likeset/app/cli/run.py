@@ -59,7 +59,7 @@ def invited(job: Path, days: int, answer_within: float | None, consumer: "consum
 
 @run.command()
 def plan(job: JobPath, *, home: HomePath = HERE) -> None:
-    """Show what a job would do and cost, and the budget that would be left; writes nothing and contacts nobody.
+    """Show what a job would do and cost, and the budget that would remain; writes nothing and contacts nobody.
 
     Without a home the budget counts this run alone.
 
@@ -81,7 +81,7 @@ def plan(job: JobPath, *, home: HomePath = HERE) -> None:
 
 @run.command()
 def invite(job: JobPath, *, days: Days = 30, decide_within: DecideWithin = None, home: HomePath = HERE) -> None:
-    """Sign the terms of a job, so that owners can review them before the run starts.
+    """Sign the terms of a job, and post nothing; `run start` posts them.
 
     The terms name all parties by their cards: those of all owners and of the curator must be pinned here (`likeset
     card pin`). If the release's width is chosen privately, that choice is made and charged now, once.
@@ -101,11 +101,7 @@ def invite(job: JobPath, *, days: Days = 30, decide_within: DecideWithin = None,
         "cards": dict(terms.cards),
         "notes": notices.notice_documents(notes),
     }
-    hints = [
-        f"give owners this file; they add it with: likeset owner inbox --add {path.name}",
-        f"they take part only if they have pinned your card: {terms.cards[terms.consumer]}",
-    ]
-    emit(document, notes=hints)
+    emit(document, notes=[f"owners take part only if they have pinned your card: {terms.cards[terms.consumer]}"])
 
 
 @run.command()

@@ -1,4 +1,4 @@
-"""The steward's console: inbox, runs, decisions, budgets, data sets, what left, log, rules and cards."""
+"""The steward's console: inbox, runs, decisions, budgets, data sets, what was sent, log, rules and cards."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,7 @@ MENU = (
     ("/", "Inbox"),
     ("/budgets", "Budgets"),
     ("/data", "Data sets"),
-    ("/left", "What left"),
+    ("/sent", "What was sent"),
     ("/log", "Log"),
     ("/rules", "Rules"),
     ("/cards", "Cards"),
@@ -39,7 +39,7 @@ _CONFIRM: dict[Choice, tuple[str, ...]] = {
         "Withdraw from",
         "Yes, withdraw",
         "A withdrawal is final: this home sends nothing more in this run.",
-        "What has left cannot be taken back and stays charged.",
+        "What was sent cannot be taken back and stays charged.",
     ),
 }
 
@@ -175,17 +175,17 @@ def budgets(owner: Owner, request: PageRequest) -> Response:
     return request.render("budgets.html", overview=overview, history=pages.part(history), pages=pages, bars=bars)
 
 
-def left(owner: Owner, request: PageRequest) -> Response:
+def sent(owner: Owner, request: PageRequest) -> Response:
     run = request.query.get("run", "")
     if run:
         letters = [letter.document() for letter in reviews.letters_out(owner, run)]
-        rows = reviews.rows_that_left(owner, run)
+        rows = reviews.rows_in_letters(owner, run)
         shown = [] if rows.table is None else rows.table.slice(0, _ROWS_SHOWN).to_pylist()
         shown = [{name: _cell(value) for name, value in row.items()} for row in shown]
-        return request.render("left_run.html", run=run, letters=letters, rows=rows, shown=shown)
-    names = reviews.runs_that_left(owner)[::-1]
+        return request.render("sent_run.html", run=run, letters=letters, rows=rows, shown=shown)
+    names = reviews.runs_that_sent(owner)[::-1]
     pages = Pages.of(len(names), request.number("page", 1))
-    return request.render("left.html", runs=[reviews.left_run(owner, name) for name in pages.part(names)], pages=pages)
+    return request.render("sent.html", runs=[reviews.sent_run(owner, name) for name in pages.part(names)], pages=pages)
 
 
 def log(owner: Owner, request: PageRequest, **words: Any) -> Response:
@@ -258,7 +258,7 @@ PAGES: dict[str, Callable[[Owner, PageRequest], Response]] = {
     "/": inbox,
     "/run": show_run,
     "/budgets": budgets,
-    "/left": left,
+    "/sent": sent,
     "/log": log,
     "/data": data,
     "/rules": rules,
