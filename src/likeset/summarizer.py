@@ -36,7 +36,7 @@ from likeset.tables.frames import (
     library_of,
     safe_names,
 )
-from likeset.tables.scales import columns_apart, evenly_spaced
+from likeset.tables.scales import columns_apart
 from likeset.tables.scan import MemoryScan, OfferedScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources import open_source
@@ -316,8 +316,7 @@ def _public_rows(argument: str, table: Any, schema: Schema) -> TableRows:
 def _owners_of_arrays(settings: RunSettings, arrays: MarketArrays, safe: Mapping[str, str]) -> OwnersTables:
     labels = arrays.labels or {}
     warnings = []
-    owners = {name: evenly_spaced(rows) for name, rows in arrays.owners.items()}
-    if odd := columns_apart(arrays.target.astype(np.float64), owners):
+    if odd := columns_apart(arrays.target, arrays.owners):
         names = arrays.columns or range(arrays.target.shape[1])
         warnings.append(notices.different_scales({str(names[place]): whose for place, whose in odd.items()}))
     if settings.labels == "match":

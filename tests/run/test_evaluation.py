@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, r2_score, r
 
 import likeset
 from likeset.errors import InvalidArgument
-from likeset.run.evaluate import Evaluation, Predicted, Resamples, TrainingRows, evaluate_sets, measures_of
+from likeset.run.evaluate import Evaluation, Predicted, TrainingRows, evaluate_sets, measured, measures_of, resampled
 
 
 def labelled(count: int, *, seed: int, noise: float = 0.3) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
@@ -36,12 +36,12 @@ def test_measures_of_resampled_rows_are_those_of_scikit_learn_for_the_repeated_r
     chances = np.round(coins.dirichlet(np.ones(kinds), 40), 1) + 1e-3  # with ties
     chances /= chances.sum(axis=1, keepdims=True)
     predicted = Predicted(classes[chances.argmax(axis=1)], chances, classes)
-    resamples = Resamples(40, 100, 0)
-    counts = np.concatenate(list(resamples))
+    blocks = list(resampled(40, 100, seed=0))
+    counts = np.concatenate(blocks)
     assert counts.shape == (101, 40)
     assert (counts[0] == 1.0).all()
     assert (counts.sum(axis=1) == 40.0).all()
-    found = resamples.measure({"model": measures_of(predicted, labels, "classes")})["model"]
+    found = measured({"model": measures_of(predicted, labels, "classes")}, blocks)["model"]
     for resample in (0, 7, 100):
         rows = np.repeat(np.arange(40), counts[resample].astype(int))
         ranked = chances[rows] if kinds > 2 else chances[rows, 1]
@@ -52,7 +52,7 @@ def test_measures_of_resampled_rows_are_those_of_scikit_learn_for_the_repeated_r
         assert found["auc"][resample] == pytest.approx(roc_auc_score(labels[rows], ranked, multi_class="ovr"))
     numbers = coins.normal(size=40)
     guesses = Predicted(numbers + coins.normal(size=40), np.empty((40, 0)), np.empty(0))
-    found = resamples.measure({"model": measures_of(guesses, numbers, "numbers")})["model"]
+    found = measured({"model": measures_of(guesses, numbers, "numbers")}, blocks)["model"]
     rows = np.repeat(np.arange(40), counts[7].astype(int))
     assert found["r2"][7] == pytest.approx(r2_score(numbers[rows], guesses.labels[rows]))
 

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -236,7 +236,7 @@ def evaluate_sets(
     first, (summary, *_) = next(iter(sets.items()))
     task: Literal["classes", "numbers"] = "numbers" if summary.labels.dtype.kind == "f" else "classes"
     _check(sets, test, task)
-    counts = Resamples(len(test.labels), resamples, arguments.count("random_state", seed, least=0), ids)
+    arguments.count("random_state", seed, least=0)
     count, trained = len(MODELS) * sum(map(len, sets.values())), 0
     lines, main = [], dict[str, dict[str, Draws]]()
     tell = progress or (lambda *_: None)
@@ -250,7 +250,8 @@ def evaluate_sets(
                     measures[model] = measures_of(train(model, drawn, test, seed=seed), test.labels, task)
                     trained += 1
                     tell("models trained", trained, count)
-                for model, values in counts.measure(measures).items():
+                blocks = resampled(len(test.labels), resamples, seed=seed, ids=ids)
+                for model, values in measured(measures, blocks).items():
                     each[model].append(values)
         for model in MODELS:
             means = {measure: np.stack([values[measure] for values in each[model]]) for measure in _MEASURES[task]}
@@ -322,36 +323,35 @@ def _rows_in(rows: Rows, others: Rows) -> int:
     return sum(row.tobytes() in known for row in rows.astype(np.float64) + 0.0)
 
 
-class Resamples:
-    """How often each test row counts: once each at first, then in each resample; all rows of a person together.
+def resampled(
+    rows: int, resamples: int, *, seed: int, ids: NDArray[np.str_] | None = None
+) -> Iterator[NDArray[np.float64]]:
+    """Blocks of how often each test row (a column) counts: once at first, then in each resample (a row).
 
-    Blocks of counts are drawn again whenever they are needed, so memory does not grow with the number of resamples.
+    All rows of a person count together. Drawing again for each training set keeps memory independent of ``resamples``.
     """
+    yield np.ones((1, rows))
+    persons = None if ids is None else np.unique(ids, return_inverse=True)[1]
+    units = rows if persons is None else int(persons.max()) + 1
+    coins, step = np.random.default_rng(seed), max(1, _BLOCK // rows)
+    for first in range(0, resamples, step):
+        size = min(step, resamples - first)
+        drawn = coins.integers(units, size=(size, units)) + units * np.arange(size)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=size * units).reshape(size, units)
+        yield (counts if persons is None else counts[:, persons]).astype(np.float64)
 
-    def __init__(self, rows: int, resamples: int, seed: int, ids: NDArray[np.str_] | None = None) -> None:
-        self._rows, self._resamples, self._seed = rows, resamples, seed
-        self._persons = None if ids is None else np.unique(ids, return_inverse=True)[1]
 
-    def __iter__(self) -> Iterator[NDArray[np.float64]]:
-        """Blocks with a row for each resample and a column for each test row."""
-        yield np.ones((1, self._rows))
-        units = self._rows if self._persons is None else int(self._persons.max()) + 1
-        coins, step = np.random.default_rng(self._seed), max(1, _BLOCK // self._rows)
-        for first in range(0, self._resamples, step):
-            size = min(step, self._resamples - first)
-            drawn = coins.integers(units, size=(size, units)) + units * np.arange(size)[:, None]
-            counts = np.bincount(drawn.ravel(), minlength=size * units).reshape(size, units)
-            yield (counts if self._persons is None else counts[:, self._persons]).astype(np.float64)
-
-    def measure(self, models: Mapping[str, Mapping[str, Measure]]) -> dict[str, dict[str, Draws]]:
-        """All measures of all models on the same resamples."""
-        found: dict[str, dict[str, list[Draws]]] = {model: {name: [] for name in by} for model, by in models.items()}
-        with np.errstate(divide="ignore", invalid="ignore"):  # a resample may lack a class
-            for counts in self:
-                for model, measures in models.items():
-                    for name, measure in measures.items():
-                        found[model][name].append(measure(counts))
-        return {model: {name: np.concatenate(parts) for name, parts in by.items()} for model, by in found.items()}
+def measured(
+    models: Mapping[str, Mapping[str, Measure]], blocks: Iterable[NDArray[np.float64]]
+) -> dict[str, dict[str, Draws]]:
+    """All measures of all models on the same resamples."""
+    found: dict[str, dict[str, list[Draws]]] = {model: {name: [] for name in by} for model, by in models.items()}
+    with np.errstate(divide="ignore", invalid="ignore"):  # a resample may lack a class
+        for counts in blocks:
+            for model, measures in models.items():
+                for name, measure in measures.items():
+                    found[model][name].append(measure(counts))
+    return {model: {name: np.concatenate(parts) for name, parts in by.items()} for model, by in found.items()}
 
 
 def _score(values: Draws) -> Score:

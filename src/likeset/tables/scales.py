@@ -47,40 +47,22 @@ class NumberSample:
         return np.concatenate(self._parts)
 
 
-def evenly_spaced(rows: Rows) -> Rows:
-    return rows[:: 1 + len(rows) // _ROWS].astype(np.float64)
-
-
 def columns_apart(target: Rows, owners: Mapping[str, Rows]) -> dict[int, list[str]]:
     """The columns that are not on one scale, by number, and the owners that differ from the target in them.
 
     Either values of all owners lie beyond those of the target, or both spread and size of an owner's values are on
-    another scale. Spread alone tells little: a target may be a narrow part of the owners' rows. If each column of the
-    target has mean 0 and deviation 1, a scaler was fitted on it; then the owners' rows, passed through the same scaler,
-    have about the same mean.
+    another scale. Spread alone tells little: a target may be a narrow part of the owners' rows.
     """
-    own = [_varying(column) for column in target.T]
-    standard = all(abs(values.mean()) < 1e-6 and abs(values.std() - 1.0) < 1e-3 for values in own if len(values))
+    own, *others = (rows[:: 1 + len(rows) // _ROWS].astype(np.float64) for rows in (target, *owners.values()))
     found = dict[int, list[str]]()
-    for number, values in enumerate(own):
-        others = {name: _present(rows[:, number]) for name, rows in owners.items()}
-        pooled = _varying(np.concatenate([*others.values()]))
-        if len(values) and len(pooled):
-            beyond = values.max() < pooled.min() or pooled.max() < values.min()
-            beyond |= standard and abs(pooled.mean()) > _APART
-            if odd := [name for name, theirs in others.items() if beyond or _on_another_scale(values, theirs)]:
-                found[number] = odd
+    for number in range(own.shape[1]):
+        mine, *theirs = (rows[~np.isnan(rows[:, number]), number] for rows in (own, *others))
+        pooled = np.concatenate(theirs)
+        if len(mine) and len(pooled) and mine.min() < mine.max() and pooled.min() < pooled.max():
+            beyond = mine.max() < pooled.min() or pooled.max() < mine.min()
+            odd = [name for name, one in zip(owners, theirs, strict=True) if beyond or _on_another_scale(mine, one)]
+            found |= {number: odd} if odd else {}
     return found
-
-
-def _present(column: Floats) -> Floats:
-    return column[~np.isnan(column)]
-
-
-def _varying(column: Floats) -> Floats:
-    """What is there; nothing of a column that has one value only."""
-    values = _present(column)
-    return values if len(values) and values.min() < values.max() else values[:0]
 
 
 def _on_another_scale(values: Floats, others: Floats) -> bool:
