@@ -150,8 +150,8 @@ class Router:
     ``wake`` is called with the name of a site for which files may have come.
     """
 
-    def __init__(self, call: Call, wake: Callable[[str], None] = lambda _: None) -> None:
-        self._call, self._wake = call, wake
+    def __init__(self, call: Call, wake: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._call, self._wake, self._clock = call, wake, clock
         self._views: dict[str, _View] = {}
         self._sources: dict[str, list[str]] = {}  # sites by the folders that they offer
         self._retry_at: dict[tuple[str, str, str], float] = {}
@@ -205,18 +205,18 @@ class Router:
 
     def _carry(self, source: str, size: int, site: str, folder: str, name: str) -> bool:
         retry_at = max(self._retry_at.get((site, folder, each), 0.0) for each in (name, ""))
-        if size > MOST_FILE_BYTES or time.monotonic() < retry_at:
+        if size > MOST_FILE_BYTES or self._clock() < retry_at:
             return False
         seconds = _SECONDS_PER_CALL + size / _LEAST_RATE
         with self._large if size > _LARGE else contextlib.nullcontext():
-            began = time.monotonic()
+            began = self._clock()
             try:
                 given = self._call(source, "give", [folder, name], seconds)
             except NoAnswer:
                 self.forget(source)
                 # Others have their turn, also if it is silent for each of its files.
-                silence = time.monotonic() - began
-                self._retry_at[site, folder, ""] = time.monotonic() + min(9 * silence, _LONGEST_REST)
+                silence = self._clock() - began
+                self._retry_at[site, folder, ""] = self._clock() + min(9 * silence, _LONGEST_REST)
                 return False
             match given:
                 case [bytes(data)] if len(data) == size:
@@ -225,7 +225,7 @@ class Router:
         # The file is gone or changed, or the site has no room for it.
         if len(self._retry_at) > _MOST_REMEMBERED:
             self._retry_at.clear()
-        self._retry_at[site, folder, name] = time.monotonic() + _SECONDS_UNTIL_RETRY
+        self._retry_at[site, folder, name] = self._clock() + _SECONDS_UNTIL_RETRY
         return False
 
 
