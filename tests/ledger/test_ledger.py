@@ -103,12 +103,17 @@ class TestCharging:
         assert (before.rows, after.rows) == (0, 2000)
         assert ledger.head() == head
 
-    def test_a_changed_limit_counts_what_was_spent_before(self, ledger: Ledger) -> None:
+    @pytest.mark.parametrize("rows", [0, 20])
+    def test_a_changed_limit_counts_what_was_spent_before(self, ledger: Ledger, rows: int) -> None:
+        ledger.set_limit(TARGET, limit(rows=10))
         reserve(ledger, TARGET, gaussian(), request=ask())
-        spent = ledger.accounts()[0].epsilon
+        reserve(ledger, TARGET, laplace(0.1), request=ask(2), rows=7)
+        before = ledger.accounts()[0]
+        spent = before.epsilon
         assert spent is not None
-        ledger.set_limit(TARGET, limit(spent / 2))
-        assert ledger.accounts()[0].epsilon == spent
+        ledger.set_limit(TARGET, limit(spent / 2, rows=rows))
+        after = ledger.accounts()[0]
+        assert (after.epsilon, after.rows, after.charges) == (spent, 7, 2)
         with pytest.raises(errors.BudgetExceeded):
             reserve(ledger, TARGET, laplace(1e-6), request=ask(1))
 
@@ -224,6 +229,15 @@ class TestViews:
         with pytest.raises(errors.BudgetExceeded, match="clinic-z"):
             reserve(ledger, *first, request=ask(1), also=others)
         assert ledger.accounts()[2].charges == 1
+
+    def test_a_draw_that_costs_one_data_set_nothing_is_not_free(self, ledger: Ledger) -> None:
+        other = View.owners("clinic-a")
+        ledger.set_limit(other, limit())
+        for place, costs in enumerate([((TARGET, laplace(0.25)), (other, NoRelease())), ((other, laplace(0.5)),)]):
+            assert not Charge(costs).free
+            reserve(ledger, *costs[0], request=ask(place), also=costs[1:])
+        spent = {account.view: account.epsilon for account in ledger.accounts()}
+        assert (spent[TARGET], spent[other]) == pytest.approx((0.25, 0.5), rel=CLOSE)
 
     def test_a_price_for_one_owner_is_no_charge(self) -> None:
         """Two owners who compare notes learn log(1 + e^0.1) = 0.744 from one threshold, not 2 * 0.1."""

@@ -471,3 +471,13 @@ def test_noise_that_drowns_everything_costs_no_epsilon_where_delta_covers_it(shi
 def test_a_tiny_distance_is_not_taken_for_none() -> None:
     """At epsilon 0 laws that are 1e-17 apart have delta 0.4e-17, which is no part of 1e-100."""
     assert accounting._gaussian_epsilon(1e-17, 1e-100) > 0.0
+
+
+@pytest.mark.parametrize("times", [30, 3000])
+def test_steps_of_two_sizes_cost_more_than_those_of_one_size_and_less_than_equal_ones(times: int) -> None:
+    """Between the exact prices of so many steps of the smaller size, and of one more, all of the larger size."""
+    smaller, larger = (Laplace(scale=scale * math.sqrt(times), quantity=COORDINATE) for scale in (2.0, 1.8))
+    plans = Repeated(smaller, times), Composition((Repeated(smaller, times), larger)), Repeated(larger, times + 1)
+    found = [guarantee(plan, relation=REPLACE, delta=1e-5) for plan in plans]
+    assert [one.note for one in found] == ["randomised responses, exact", "privacy loss distribution", found[0].note]
+    assert found[0].epsilon < found[1].epsilon < found[2].epsilon

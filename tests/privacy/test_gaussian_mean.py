@@ -46,9 +46,11 @@ def _plan(
     )
 
 
-def test_the_plan_spends_its_budget_and_no_more() -> None:
-    plan = _plan(1000, 140)
-    answer = guarantee(plan.event, relation=Relation.REPLACE_ONE, delta=1e-5)
+@pytest.mark.parametrize("delta", [1e-12, 1e-9, 1e-5, 0.01])
+def test_the_plan_spends_its_budget_and_no_more(delta: float) -> None:
+    quantity = gaussian_mean.unit_rows(ROW, Relation.REPLACE_ONE)
+    plan = gaussian_mean.plan(quantity, size=1000, dimension=140, epsilon=1.0, delta=delta)
+    answer = guarantee(plan.event, relation=Relation.REPLACE_ONE, delta=delta)
     assert 0.9999 < answer.epsilon <= 1.0
     assert answer.basis is Basis.PROVEN
 

@@ -170,5 +170,11 @@ def test_an_order_is_uniform_and_another_one_each_time() -> None:
     assert len({order.tobytes() for order in orders}) == 120
 
 
+def test_an_order_of_many_rows_mixes_all_of_them() -> None:
+    """Where rows stand before and after has a correlation of standard deviation 1/100: all of eight lie within 7."""
+    places, noise = np.arange(10_000), SecretNoise()
+    assert max(abs(np.corrcoef(places, random_order(10_000, noise))[0, 1]) for _ in range(8)) < 0.07
+
+
 def test_simulations_keep_rows_as_they_are() -> None:
     assert random_order(4, SimulatedNoise(1)).tolist() == [0, 1, 2, 3]

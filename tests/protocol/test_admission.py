@@ -318,6 +318,19 @@ def test_labels_that_no_message_takes_are_not_admitted_and_make_no_room_for_them
     assert len(ended.summary.rows) == agreed.size
 
 
+def test_a_label_that_is_not_declared_leaves_out_its_own_row_alone() -> None:
+    """A label decides about one row; if it decided about others, a row more or less would move several."""
+    everything = EVERY_KIND.declaration
+    assert everything.label is not None
+    label = everything.label.model_copy(update={"values": ("u", "v")})
+    columns = {"number": everything.columns["number"]}
+    schema = Schema(everything.model_copy(update={"columns": columns, "label": label}))
+    admission = Admission(agreed_on(schema), DeclaredRecords(schema))
+    rows = np.zeros((4, schema.width), dtype=np.float32)
+    labels = np.array(["u", "v", "w", "u"])
+    assert admission.admits(FetchedRows(rows, labels)).tolist() == [True, True, False, True]
+
+
 # Terms and summaries that are not as the schema says.
 
 

@@ -36,7 +36,7 @@ from likeset.privacy.events import Composition, Relation, Repeated, View
 from likeset.privacy.noise import Integers
 from likeset.protocol.interactive import InteractiveCurator, direction_on_lattice, exact_sums, features_on_lattice
 from likeset.protocol.party import CURATOR
-from likeset.protocol.prices import planned_views, summary_event, summary_plan
+from likeset.protocol.prices import planned_views, summary_event, summary_plan, target_plan
 from likeset.protocol.terms import Budget, Kernel
 from likeset.protocol.wire import Asked, Bid, Body, Delivery, Message, SummaryRelease, TargetRelease, decode
 
@@ -214,6 +214,21 @@ def test_the_releases_of_all_rounds_together_spend_the_budget_of_owners(options:
     assert 0.999 * budget.epsilon <= spent <= budget.epsilon
 
 
+@pytest.mark.parametrize("options", [GAUSSIAN, OPTIONS["mwem"]], ids=["gaussian", "mwem"])
+@pytest.mark.parametrize(("unit", "delta"), [(1, 1e-5), (3, 1e-9)])
+@pytest.mark.parametrize("relation", list(Relation))
+def test_the_release_of_the_target_spends_its_budget_and_no_more(
+    options: dict[str, Any], unit: int, delta: float, relation: Relation
+) -> None:
+    budgets = {"target_budget": Budget(4.0, delta)}
+    agreed = terms(**{**options, **budgets, "relation": relation, "rows_per_unit": unit})
+    plan, budget = target_plan(agreed), agreed.target_budget
+    assert plan is not None
+    assert plan.quantity.unit.rows == unit
+    spent = accounting.guarantee(plan.event, relation=relation, delta=budget.delta).epsilon
+    assert 0.999 * budget.epsilon <= spent <= budget.epsilon
+
+
 def sent_by(outcome: Outcome, sender: str, kind: type[Any]) -> list[Message]:
     messages = [decode(data) for received in outcome.heard.values() for data in received]
     return [message for message in messages if message.sender == sender and isinstance(message.body, kind)]
@@ -316,6 +331,26 @@ def test_an_owner_who_misses_a_step_may_take_part_in_the_next_and_late_answers_a
     assert curator.give_up("nobody") == ()
 
 
+def test_a_row_that_does_not_come_leaves_the_divisor_of_the_released_mean() -> None:
+    """No row comes after the first round. Without noise the mean of round n has length 1/(n - 1) all the same."""
+
+    class Silent(CountingNoise):
+        def discrete_gaussian(self, sigma: float, size: int) -> Integers:
+            return 0 * super().discrete_gaussian(sigma, size)
+
+    made = world(terms(**{**GAUSSIAN, "owners": ("a",)}, size=5))
+    made.noise = Silent()
+    outcome = carry(made, replies_of={"a": lambda _heard, replies: [reply for reply in replies if reply.round < 2]})
+    mean = np.zeros(made.terms.kernel.dimension)
+    lengths = []
+    for message in sent_by(outcome, "curator", SummaryRelease):
+        release = message.body
+        assert isinstance(release, SummaryRelease)
+        mean[release.coordinates] = release.values
+        lengths.append(float(np.linalg.norm(mean)))
+    assert lengths == pytest.approx([0.0, 1.0, 1 / 2, 1 / 3, 1 / 4], abs=1e-5)
+
+
 @pytest.mark.parametrize("release", ["gaussian", "mwem"])
 def test_rounds_without_a_row_still_count(release: str) -> None:
     """Nobody is asked in the first two rounds: releases go on, the divisor is the public number of the round."""
@@ -345,6 +380,16 @@ def test_an_owner_who_misses_a_step_is_out_where_something_is_released_about_the
     assert outcome.summary.owners.tolist().count(1) <= 1  # what joined the summary before it went
     asked = {m.round: m.body.asked for m in sent_by(outcome, "curator", Asked) if m.receiver == "b"}  # type: ignore[union-attr]
     assert asked == {1: True, 3: False, 4: False, 5: False}  # to a bid that did not come there is no answer
+
+
+def test_rows_at_hand_of_an_owner_who_misses_a_step_are_out_with_it() -> None:
+    """Equal rows are chosen by owner: in the second round the row of b would be."""
+    made = world(terms(**GAUSSIAN, size=5))
+    made.data = dict.fromkeys(("a", "b"), made.target[:1])
+    assert carry(made).summary.owners.tolist() == [0, 1]
+    made.ledger = QuickLedger()
+    outcome = carry(made, replies_of={"b": lambda _heard, replies: [one for one in replies if one.round != 2]})
+    assert outcome.summary.owners.tolist() == [0]
 
 
 @pytest.mark.parametrize("seeds", [None, rows(1, 2), rows(1, 3)[:, :2], np.full((3, 3), np.nan), rows(98, 3)])

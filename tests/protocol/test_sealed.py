@@ -42,6 +42,7 @@ from likeset.protocol.sealed import Consumer, SealedOwner
 from likeset.protocol.terms import Budget, Kernel
 from likeset.protocol.wire import Asked, Message, Misfit, Offer, Target, TargetRelease, decode, encode
 from likeset.tables.scan import MemoryScan
+from likeset.transports.local import ChargedParty
 
 SETTINGS = settings(max_examples=examples(8))
 
@@ -123,8 +124,10 @@ def test_errors_that_an_owner_raises_name_nothing_of_the_others() -> None:
     assert [type(reply.body) for reply in owner.take(call)] == [Offer]
 
 
-def test_an_owner_sends_no_more_than_announced_and_each_row_once() -> None:
-    made = world(terms(), count=30)
+@pytest.mark.parametrize("size", [4, 100])
+@pytest.mark.parametrize("options", [{}, {"thinning": False}, {"offers": "uniform"}])
+def test_an_owner_sends_no_more_than_announced_and_each_row_once(options: dict[str, Any], size: int) -> None:
+    made = world(terms(size=size, **options), count=8 * size)
     outcome = carry(made)
     for data in outcome.heard["curator"]:
         body = decode(data).body
@@ -171,6 +174,22 @@ def test_a_row_has_another_handle_in_each_run_and_another_draw_decides_about_it(
     assert offered[0] is not None
     assert offered[1] is not None
     assert {row.tobytes() for row in offered[0]} != {row.tobytes() for row in offered[1]}
+
+
+@pytest.mark.parametrize("bit", [0, 1, 15, 16, 31, 32, 63, 64, 127, 128, 255])
+def test_every_bit_of_a_key_changes_handles_and_draws(bit: int) -> None:
+    """Else whoever tries some keys finds which rows were drawn, and their numbers."""
+    agreed, scan = terms(offers="uniform", thinning=False), MemoryScan(rows(1, 400))
+    offers = []
+    for key in (1 << 200, 1 << 200 ^ 1 << bit):
+        owner = ChargedParty(SealedOwner(agreed, "a", scan=scan, key=key), QuickLedger())
+        release = TargetRelease(release=np.empty(0))
+        call = Message(agreed.run, agreed.digest, agreed.consumer, "a", 1, release)
+        (reply,) = owner.take(call)
+        assert isinstance(reply.body, Offer)
+        offers.append(reply.body)
+    assert not set(offers[0].handles.tolist()) & set(offers[1].handles.tolist())
+    assert {row.tobytes() for row in offers[0].rows} != {row.tobytes() for row in offers[1].rows}
 
 
 def test_uniform_offers_draw_no_noise_and_charge_nothing_for_the_target() -> None:
