@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 
 from likeset.app.cli import app
 from likeset.errors import BadDocument, BudgetExceeded, InvalidArgument
-from likeset.homes.runs import Invitation, padded_size
-from likeset.protocol.terms import Terms
+from likeset.homes.runs import padded_size
 from likeset.protocol.wire import Offer, Summary, Target
 from likeset.run.job import Job
 from likeset.run.runs import plan_between
@@ -69,15 +68,10 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield made
 
 
-def _terms(invited: dict[str, Any]) -> Terms:
-    return Invitation.read(Path(invited["invitation"]).read_bytes()).terms
-
-
 def test_every_screen_shows_one_price_and_one_share(world: World) -> None:
     """The width of the release's kernel is chosen privately: 15% of rho. The release alone costs 6.75 of the 8."""
     job = world.job
     planned = world.say("plan", job)["guarantees"]
-    world.say("invite", job)
     world.held(job)
     result = world.say("report", "run-1")
     about_target = result["guarantees"][0]
@@ -141,7 +135,7 @@ def test_a_letter_that_no_reader_would_take_is_refused_before_the_charge(
     largest = max(padded_size(terms, kind) for kind in (Offer, Target, Summary))
     room = 1 << 20  # for what is around a message, and for more rounds
     monkeypatch.setattr("likeset.homes.runs.LARGEST_LETTER", largest - 1)
-    for command in ("plan", "start", "invite"):
+    for command in ("plan", "start"):
         with pytest.raises(InvalidArgument, match=r"^size"):
             world.say(command, job)
     assert not logged(world.market.consumer.home, "reserve")
@@ -153,12 +147,10 @@ def test_a_letter_that_no_reader_would_take_is_refused_before_the_charge(
 
 def test_a_run_goes_from_the_terms_to_the_result_by_looks_alone(world: World) -> None:
     assert world.say("plan", world.job)["rows_per_owner"] == 12
-    invited = world.say("invite", world.job, "--decide-within", 3)
-    assert (_terms(invited).expires, dict(_terms(invited).cards)) == (invited["expires"], invited["cards"])
-    assert set(invited["cards"]) == {"new-clinic", "curator", "a", "b"}
-    assert world.say("invite", world.job, "--days", 4) == invited  # the same bytes, whatever is asked for now
-    started = world.say("start", world.job)
-    assert started["digest"] == invited["digest"]
+    started = world.say("start", world.job, "--decide-within", 3)
+    assert set(world.market.consumer.run("run-1").terms.cards) == {"new-clinic", "curator", "a", "b"}
+    again = world.say("start", world.job, "--days", 4)
+    assert again["digest"] == started["digest"]  # the same terms, whatever is asked for now
     assert started["parties"] == dict.fromkeys(("curator", "a", "b"), "has not answered")
     assert (started["sent"], started["began"], started["troubles"]) == (3, False, [])
     world.all_look()

@@ -113,10 +113,7 @@ class TestParties:
         with Market(screens.folder, clock=Clock(utc_now())) as market:
             job, home = market.write_job(price_per_row=2.5, currency="EUR"), screens.folder / CONSUMER
             screens.show("plan", "run", "plan", job)
-            screens.show("invite", "run", "invite", job, home=home)
-            screens.mistakes(
-                "mistakes", *(f"run {one}" for one in ("watch run-1", "report run-1", "watch other")), home=home
-            )
+            screens.mistakes("mistakes", *(f"run {one}" for one in ("watch run-1", "report run-1")), home=home)
             screens.show("start", "run", "start", job, home=home)
             market.turn("curator", "a", "b", CONSUMER)
             screens.show("watch", "run", "watch", "run-1", "--once", home=home)

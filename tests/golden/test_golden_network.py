@@ -102,7 +102,9 @@ def network(tmp_path: Path) -> Network:
 
 
 def held(network: Network, *, absent: Collection[str] = (), **changes: Any) -> None:
-    said_json("run", "invite", network.job(**changes), f"--home={network.folder / 'home'}")
+    (network.folder / "mailbox").mkdir()
+    at = (f"--mailbox={network.folder / 'mailbox'}", f"--home={network.folder / 'home'}")
+    said_json("run", "start", network.job(**changes), *at)
     carry(network.folder, absent=absent)
 
 

@@ -16,7 +16,7 @@ from likeset.errors import BadDocument, BudgetExceeded, IllegalMessage, InvalidA
 from likeset.geometry.kernels import squared_mmd
 from likeset.homes.curator import Curator
 from likeset.homes.home import Home
-from likeset.homes.runs import Invitation, Run
+from likeset.homes.runs import Run
 from likeset.privacy.events import View
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS, Terms
@@ -56,9 +56,6 @@ class TestInviting:
         charged = spent(market)
         assert 0.0 < charged < 8.0
         assert first.terms.cards == {name: secret_of(name).card.fingerprint for name in (CONSUMER, CURATOR, *OWNERS)}
-        path = market.consumer.folder("run-1").invitation_path
-        assert Invitation.read(path.read_bytes()).terms == first.terms
-        assert path.stat().st_mode & 0o077 == 0
         assert market.invite().signed == first.signed
         assert spent(market) == charged
 

@@ -72,10 +72,6 @@ class RunFolder:
         return self.folder / "schema.yaml"
 
     @property
-    def invitation_path(self) -> Path:
-        return self.folder / f"{self.name}.invitation"
-
-    @property
     def summary_path(self) -> Path:
         return self.folder / "summary.bin"
 
@@ -231,9 +227,7 @@ class Consumer(ComputeHandler):
         with self.home.deciding() as t:  # two processes never make two keys
             key = self.home.make_run_key(bytes.fromhex(terms.digest))
             signed = SignedTerms(terms.to_json(), self.home.card, key.public).signed_by(self.home.secret)
-            run = self.mail.add(t, Invitation(signed, terms), terms.consumer, "consumer", mailbox="")
-        keep_private_bytes(self.folder(run.name).invitation_path, run.signed)
-        return run
+            return self.mail.add(t, Invitation(signed, terms), terms.consumer, "consumer", mailbox="")
 
     def start_run(self, run: Run, mailbox: str) -> Run:
         """Assigns a mailbox to a signed run; calling it again changes nothing."""

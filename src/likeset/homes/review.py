@@ -19,11 +19,7 @@ from likeset.errors import InvalidArgument
 from likeset.files import keep_private_bytes, make_home_folder
 from likeset.homes.data import DataSet
 from likeset.homes.mail import Mail
-from likeset.homes.owner import (
-    AskingCard,
-    Owner,
-    costs_of,
-)
+from likeset.homes.owner import AskingCard, Owner, costs_of
 from likeset.homes.policy import BUDGETS, Accounts, Policy, Verdict, amount, runs_this_month
 from likeset.homes.runs import (
     CLOSED,

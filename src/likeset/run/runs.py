@@ -460,7 +460,6 @@ def listed_run(consumer: ConsumerRole, run: Run) -> dict[str, Any]:
         "answer_by": run.deadline.isoformat(),
         "expires": run.terms.expires,
         "mailbox": run.mailbox or None,
-        "invitation": str(folder.invitation_path),
         "result": folder.summary_path.exists(),
     }
 

@@ -80,31 +80,6 @@ def plan(job: JobPath, *, home: HomePath = HERE) -> None:
 
 
 @run.command()
-def invite(job: JobPath, *, days: Days = 30, decide_within: DecideWithin = None, home: HomePath = HERE) -> None:
-    """Sign the terms of a job, and post nothing; `run start` posts them.
-
-    The terms name all parties by their cards: those of all owners and of the curator must be pinned here (`likeset
-    card pin`). If the release's width is chosen privately, that choice is made and charged now, once.
-
-    Example: `likeset run invite job.yaml --home clinic`
-    """
-    with opened_consumer(home) as consumer:
-        signed = invited(job, days, decide_within, consumer)
-        path, notes = consumer.folder(signed.name).invitation_path, runs.notes_on(consumer, signed)
-    terms = signed.terms
-    document = {
-        "run": signed.name,
-        "invitation": str(path),
-        "digest": terms.digest,
-        "answer_by": signed.deadline.isoformat(),
-        "expires": terms.expires,
-        "cards": dict(terms.cards),
-        "notes": notices.notice_documents(notes),
-    }
-    emit(document, notes=[f"owners take part only if they have pinned your card: {terms.cards[terms.consumer]}"])
-
-
-@run.command()
 def start(
     job: JobPath,
     *,
