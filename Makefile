@@ -16,6 +16,7 @@ KILLS ?= 1000
 MAIL_KILLS ?= $(shell expr $(KILLS) / 5)
 SPLIT_KILLS ?= $(shell expr $(KILLS) / 10)
 EXAMPLES ?= 40
+MARKETS ?= 12000
 SEED := $(or $(LIKESET_SEED),$(shell date +%s))
 SOAK := LIKESET_SEED=$(SEED) LIKESET_EXAMPLES=$(EXAMPLES)
 
@@ -25,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # $(call typed,NAME,--option): what was typed after make; a variable of the same name in the environment is another's.
 typed = $(if $(filter command,$(origin $(1))),$(2) '$(subst ','\'',$($(1)))')
 
-.PHONY: help demo study split test slow browser soak golden docs faults check lint types format bench bench-quick lock clean
+.PHONY: help demo study split test simulate slow browser soak golden docs faults check lint types format bench bench-quick lock clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -57,6 +58,9 @@ split: $(INSTALLED) ## make .venv-split, the environment of the split curator's 
 test: $(DEVELOPED) ## run the tests; the same ones with the same coins each time
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
+simulate: $(DEVELOPED) ## replay one seed of the simulated market with all that happens: SEED=7; MINIMISE=1 drops events of a failing one
+	$(BIN)/python tests/simulation --seed $(SEED) $(if $(MINIMISE),--minimise)
+
 # More at a time than there are cores: many of them start a network of processes, and wait for half of their time.
 # Mechanisms do not depend on the kernels that OpenBLAS chooses for the processor.
 slow: $(DEVELOPED) ## run the slow tests: networks of processes with certificates, kills, pages word by word
@@ -68,10 +72,11 @@ browser: $(DEVELOPED) ## the console in the system's Chromium (Debian: chromium)
 	@command -v chromium chromium-browser >/dev/null || echo "there is no Chromium here (Debian: apt-get install chromium): skipped"
 	$(if $(IMAGES),LIKESET_REWRITE_IMAGES=1 )$(BIN)/python -m pytest -m slow tests/app/test_console_browser.py
 
-soak: $(DEVELOPED) ## the tests with other coins each time and EXAMPLES times the examples, then KILLS kills of parties (long)
+soak: $(DEVELOPED) ## the tests with other coins and EXAMPLES times the examples, KILLS kills of parties, MARKETS simulated markets (long)
 	@echo "LIKESET_SEED=$(SEED) repeats it"
 	$(SOAK) $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 	$(SOAK) LIKESET_MAIL_KILLS=$(MAIL_KILLS) LIKESET_SPLIT_KILLS=$(SPLIT_KILLS) $(BIN)/python -m pytest -m soak -rP
+	$(BIN)/python tests/simulation --seeds $(SEED) $$(($(SEED) + $(MARKETS))) --processes $$(nproc) --coverage
 
 golden: $(DEVELOPED) ## write anew what the golden runs came to; git diff then shows what users will notice
 	rm -f tests/golden/*.json
