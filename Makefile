@@ -105,7 +105,7 @@ format: $(DEVELOPED) ## rewrite the layout
 bench: $(DEVELOPED) ## compare with peers, each in an environment of its own (long)
 	$(BIN)/python benchmarks/peers.py
 
-bench-quick: $(DEVELOPED) ## ten ratios of CPU time against the committed ones, in two minutes; fails over a band (ONLY=labels, WRITE=1)
+bench-quick: $(DEVELOPED) ## ten ratios of CPU time against the committed ones, in two minutes; fails outside a band (ONLY=labels, WRITE=1)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/quick.py $(call typed,ONLY,--only) \
 	  $(if $(WRITE),--write)
 
