@@ -88,7 +88,7 @@ def uniform_rows(market: LabelledMarket, seed: int) -> Training:
 
 def exact_greedy(market: LabelledMarket, _seed: int) -> Training:
     """Greedy selection on the exact kernel, from all rows."""
-    picked = greedy.exact_greedy(market.pool, market.target, _SIZE, gamma=_gamma(market), method="exact").indices
+    picked = greedy.exact_greedy(market.pool, market.target, _SIZE, gamma=_gamma(market)).indices
     return Training(market.pool[picked], market.pool_labels[picked], len(market.pool))
 
 
@@ -197,7 +197,7 @@ def copied(setting: Setting, copied_tables: dict[str, Codes]) -> Iterator[tuple[
     parts = [(setting.indicators(codes[:, :-1]), classes[codes[:, -1]]) for codes, classes in found]
     rows, labels = (np.concatenate(column) for column in zip(*parts[:-1], strict=True))
     yield "DP copy by each owner", Training(rows, labels, 0), market
-    picked = greedy.exact_greedy(rows, target, _SIZE, gamma=_gamma(market), method="exact").indices
+    picked = greedy.exact_greedy(rows, target, _SIZE, gamma=_gamma(market)).indices
     yield "DP copy by each owner, greedy", Training(rows[picked], labels[picked], 0), market
     yield "DP copy of the pool", Training(*parts[-1], len(own.pool)), market
 

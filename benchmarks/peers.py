@@ -26,7 +26,7 @@ from peers.environments import LIKESET, ONE_PASS, PEERS, Tool, measured_commit
 
 _HERE = Path(__file__).parent
 _WORK = _HERE / ".peers"
-_OWN_METHODS = ("block", "exact", "weighted", "block+weights")
+_OWN_METHODS = ("exact", "weighted", "exact+weights")
 _PEER_METHODS = {
     "coreax": "herding",
     "protodash": "picks+weights",
@@ -98,7 +98,7 @@ class Bench:
     def plan(self) -> Iterator[tuple[Any, ...]]:
         """What to do, in order."""
         if 1_000_000 in self.rows and 1000 in self.sizes:
-            yield "own", self.pools[1_000_000], 1000, ("block", "exact")
+            yield "own", self.pools[1_000_000], 1000, ("exact",)
         for tool in self.peers:
             for rows in _PEER_ROWS[tool.name]:
                 for size in self.sizes if rows in self.pools else []:
@@ -127,7 +127,7 @@ class Bench:
     ) -> Iterator[tuple[Any, ...]]:
         """One peer, tuned and with its defaults, beside our own."""
         yield "do", ONE_PASS, "pool x target", pool, size
-        yield "own", pool, size, ("block", "exact")
+        yield "own", pool, size, ("exact",)
         for variant in variants:
             yield "do", tool, _PEER_METHODS[tool.name] + variant, pool, size
 

@@ -231,7 +231,7 @@ def measure(arguments: argparse.Namespace, columns: int) -> dict[str, object]:
     after, own = resource.getrusage(resource.RUSAGE_CHILDREN), time.process_time() - own_before
     if run.opened is None:
         raise SystemExit("nothing was opened")
-    picks, clear = run.opened.numbers, exact_greedy(rows, target, arguments.size, gamma=gamma, method="exact").indices
+    picks, clear = run.opened.numbers, exact_greedy(rows, target, arguments.size, gamma=gamma).indices
     return {
         "rows": "mnist" if shown else "mixture",
         "tunnels": joined["tunnels"],

@@ -5,7 +5,6 @@ Hashes protect nothing: with distances alone and the public schema, rows are rea
 """
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.geometry.features import FourierFeatures
-from likeset.geometry.greedy import Candidates, Match, Picks, pick_among_all
+from likeset.geometry.greedy import Match, pick
 from likeset.geometry.selection import HeldOut, Selected
 from likeset.privacy.noise import Noise
 from likeset.protocol.sealed import SealedCurator
@@ -27,14 +26,8 @@ class _HashedRows:
 
     rows: NDArray[np.float32]
 
-    def row(self, position: int) -> NDArray[np.float32]:
+    def row(self, position: int, likely: NDArray[np.float64]) -> NDArray[np.float32]:  # noqa: ARG002
         return np.asarray(self.rows @ self.rows[position])
-
-    def sums(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.asarray(self.rows @ self.rows[positions].sum(axis=0), dtype=np.float64)
-
-    def subset(self, positions: NDArray[np.int64]) -> Self:
-        return type(self)(self.rows[positions])
 
 
 def match_hashed(pool: ArrayLike, target: ArrayLike, size: int) -> Match:
@@ -44,9 +37,7 @@ def match_hashed(pool: ArrayLike, target: ArrayLike, size: int) -> Match:
     arguments.count("size", size, most=len(rows), most_is="the number of rows in the pool")
     hashed = _HashedRows(rows.astype(np.float32, copy=False))
     attraction = hashed.rows @ wanted.mean(axis=0, dtype=np.float64).astype(np.float32)
-    picks = Picks(size)
-    pick_among_all(picks, size, Candidates.all_of(attraction.astype(np.float64), hashed))
-    return picks.result()
+    return pick(attraction.astype(np.float64), hashed, size)
 
 
 class HashingCurator(SealedCurator):

@@ -386,7 +386,7 @@ class JointFamilies:
         selected = {
             "match": told.indices,
             "ignore": Selection(gamma=gamma).select(market.pool, market.target, market.size).indices,
-            "exact": exact_greedy(market.pool, market.target, market.size, gamma=gamma, method="exact").indices,
+            "exact": exact_greedy(market.pool, market.target, market.size, gamma=gamma).indices,
         }
         results = {
             way: _judge(market.pool[rows], market.labels[rows], market, rare=market.rare, rare_test=market.rare_test)

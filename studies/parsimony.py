@@ -261,7 +261,7 @@ class Parsimony:
         )
         market, unseen = replace(market, target=market.target[:_TARGET]), market.target[_TARGET:]
         gamma = median_gamma(market.target, scale=1.0, coins=np.random.default_rng(0))
-        exact = exact_greedy(market.pool, market.target, size, gamma=gamma, method="exact").indices
+        exact = exact_greedy(market.pool, market.target, size, gamma=gamma).indices
         yardstick = squared_mmd(market.pool[exact], unseen, gamma=gamma)
         if cell["method"] in _ROUNDS:
             rounds = run_rounds(market, size=size, gamma=gamma, dimension=_DIMENSION, feature_seed=seed, ask=_ask(cell))

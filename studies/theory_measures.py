@@ -310,9 +310,7 @@ def subset_values(
     """
     kernel, attraction = _kernels(pool, target, gamma)
     coins = np.random.default_rng(seed)
-    numbers: Numbers = {
-        "greedy": _value(kernel, attraction, exact_greedy(pool, target, size, gamma=gamma, method="exact").indices)
-    }
+    numbers: Numbers = {"greedy": _value(kernel, attraction, exact_greedy(pool, target, size, gamma=gamma).indices)}
     for name, among in (("any", np.arange(len(pool))), ("right", np.flatnonzero(right))):
         if len(among) < size:
             raise InvalidArgument("size", size, f"must be at most {len(among)}, the rows of the target's classes")
@@ -329,7 +327,7 @@ def small_optimum(pool: Rows, target: Rows, *, size: int, gamma: float) -> Numbe
     subsets = np.array(list(itertools.combinations(range(len(pool)), size)))
     within = kernel[subsets[:, :, None], subsets[:, None, :]].mean(axis=(1, 2))
     best = float((2.0 * attraction[subsets].mean(axis=1) - within).max())
-    greedy = exact_greedy(pool, target, size, gamma=gamma, method="exact").indices
+    greedy = exact_greedy(pool, target, size, gamma=gamma).indices
     return {"greedy": _value(kernel, attraction, greedy), "best": best}
 
 

@@ -41,7 +41,8 @@ def match_weighted(pool: ArrayLike, target: ArrayLike, size: int, *, gamma: floa
         picks = np.append(picks, np.argmax(scores))
         if len(picks) <= _EACH_FITTED or (len(picks) - fitted) * _PART >= len(picks):
             fitted = len(picks)
-            repulsion = kernel.sums(picks, weights=weights(rows[picks], wanted, gamma=gamma))
+            columns = KernelColumns(rows[picks], gamma=gamma, dtype=rows.dtype)
+            repulsion = columns.sums(rows, weights=weights(rows[picks], wanted, gamma=gamma))
         else:
-            repulsion += (kernel.row(int(picks[-1])) - repulsion) / len(picks)
+            repulsion += (kernel.row(int(picks[-1]), scores) - repulsion) / len(picks)
     return WeightedMatch(picks, weights(rows[picks], wanted, gamma=gamma))

@@ -132,7 +132,6 @@ CALLS: dict[str, tuple[Callable[..., object], dict[str, Any]]] = {
     ("name", "argument", "bad"),
     [
         *(("exact_greedy", "size", bad) for bad in (4, 0, 1.0, GOOD)),
-        *(("exact_greedy", "method", bad) for bad in ("greedy", GOOD)),
         *(("swap", "selected", bad) for bad in ([], [0, 10], [-3, 1], [1, 1], [0.0, 1.0], [[0, 1]], [[0], [1, 2]])),
         *(("swap", "selected", bad) for bad in (["a"], [True, False], None)),
         ("swap", "passes", -1),

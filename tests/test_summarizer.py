@@ -110,7 +110,7 @@ class TestFallback:
     @pytest.mark.parametrize("wished", ["tilted", "auto"])
     def test_public_quantities_decide_whatever_the_data_are(self, size: int, offers: str, wished: Any) -> None:
         for seed in (10, 11):
-            target = rows(seed, size, shift=5.0 * (seed - 10)) * (1 + 10 * (seed - 10))
+            target = rows(seed, size, shift=5.0 * (seed - 10)) * (1 + 6 * (seed - 10))
             found = simulated(3, gamma=0.1, offers=wished).fit(target, {"a": rows(seed, 30), "b": rows(seed + 5, 90)})
             assert found.terms_.offers == offers
             assert any(one.kind == "uniform-offers" for one in found.warnings_) == (offers == "uniform")

@@ -68,30 +68,26 @@ def _explanation() -> list[str]:
 
 def _claims(results: list[ToolResult]) -> list[str]:
     result_of = {(r.data, r.rows, r.size, r.label): r for r in results if r.status == "ok"}
-    block, exact = (result_of.get(("gaussians", 100_000, 500, f"likeset {m}")) for m in ("block", "exact"))
     fastest = _fastest_peers(result_of.values())
-    big_block, big_exact = (result_of.get(("gaussians", 1_000_000, 1000, f"likeset {m}")) for m in ("block", "exact"))
+    largest = result_of.get(("gaussians", 1_000_000, 1000, "likeset exact"))
     rows = ["| claim | wanted | measured | holds |", "|---|---|---|---|"]
-    rows += _claim("N=100,000, p=500: MMD² of `block` / `exact`", "<= 1.03", block, exact, "mmd2", most=1.03)
     for (data, number, size), peer in sorted(fastest.items()):
-        own = result_of.get((data, number, size, "likeset block"))
-        what = f"{data}, N={number:,}, p={size:,}: CPU of the fastest peer ({peer.label}) / `block`"
+        own = result_of.get((data, number, size, "likeset exact"))
+        what = f"{data}, N={number:,}, p={size:,}: CPU of the fastest peer ({peer.label}) / `exact`"
         rows += _claim(what, ">= 10", peer, own, "cpu", least=10)
         one_pass = result_of.get((data, number, size, _LIMIT))
         rows += _claim(
-            f"{data}, N={number:,}, p={size:,}: CPU of `block` / one pass", "<= 2", own, one_pass, "cpu", most=2
+            f"{data}, N={number:,}, p={size:,}: CPU of `exact` / one pass", "<= 2", own, one_pass, "cpu", most=2
         )
-    rows += _claim("N=1,000,000, p=1,000: CPU of `exact` / `block`", ">= 4", big_exact, big_block, "cpu", least=4)
-    rows += _claim("N=1,000,000, p=1,000: MMD² of `block` / `exact`", "<= 1.1", big_block, big_exact, "mmd2", most=1.1)
     for protodash in (r for r in result_of.values() if r.tool == "protodash"):
         own = result_of.get((protodash.data, protodash.rows, protodash.size, "likeset weighted"))
         where = f"N={protodash.rows:,}, p={protodash.size:,}"
         what = f"{where}: weighted MMD² of likeset `weighted` / ProtoDash"
         rows += _claim(what, "<= 1", own, protodash, "weighted_mmd2", most=1.0)
         rows += _claim(f"{where}: CPU of ProtoDash / likeset", ">= 50", protodash, own, "cpu", least=50)
-    if big_block:
-        share = big_block.peak_bytes / big_block.pool_bytes
-        rows.append(f"| N=1,000,000, p=1,000: peak memory of `block` / data | < 3 | {share:.2f} | {_yes(share < 3)} |")
+    if largest:
+        share = largest.peak_bytes / largest.pool_bytes
+        rows.append(f"| N=1,000,000, p=1,000: peak memory of `exact` / data | < 3 | {share:.2f} | {_yes(share < 3)} |")
     return rows
 
 
@@ -136,16 +132,16 @@ def _tables(results: list[ToolResult]) -> Iterable[str]:
             continue
         yield f"## {name}: N = {rows:,}, p = {size:,}"
         yield ""
-        yield "| method | MMD² | of exact | weighted | CPU s | cold | of block | wall s | peak MB | of data |"
+        yield "| method | MMD² | of exact | weighted | CPU s | cold | of likeset | wall s | peak MB | of data |"
         yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
         exact = next((r.mmd2 for r in members if r.label == "likeset exact"), None)
-        block = next((r.cpu for r in members if r.label == "likeset block"), None)
+        own = next((r.cpu for r in members if r.label == "likeset exact"), None)
         for result in sorted(members, key=lambda r: (r.tool != "likeset", r.cpu is None, r.cpu)):
-            yield _row(result, exact, block)
+            yield _row(result, exact, own)
         yield ""
 
 
-def _row(result: ToolResult, exact: float | None, block: float | None) -> str:
+def _row(result: ToolResult, exact: float | None, own: float | None) -> str:
     memory = None if result.peak_bytes is None else result.peak_bytes / _MEGABYTE
     share = None if result.peak_bytes is None else result.peak_bytes / result.pool_bytes
     cells = [
@@ -155,7 +151,7 @@ def _row(result: ToolResult, exact: float | None, block: float | None) -> str:
         "" if result.weighted_mmd2 is None else f"{result.weighted_mmd2:.3e}",
         _number(result.cpu),
         _number(result.cold_cpu),
-        _number(result.cpu, over=block),
+        _number(result.cpu, over=own),
         _number(result.wall),
         _number(memory, form=",.0f"),
         _number(share, form=".2f"),
@@ -173,28 +169,28 @@ def _number(value: float | None, *, over: float | None = 1.0, form: str = "") ->
 def _both_ways(results: list[ToolResult]) -> list[str]:
     """What each peer takes, with settings of our choice and with its own."""
     rows = [
-        "| peer | data | N | p | tuned, CPU s | of block | by default, CPU s | of block |",
+        "| peer | data | N | p | tuned, CPU s | of likeset | by default, CPU s | of likeset |",
         "|---|---|--:|--:|--:|--:|--:|--:|",
     ]
     result_of = {(r.data, r.rows, r.size, r.label): r for r in results}
     for data, number, size, label in sorted(result_of, key=lambda key: (key[3], key[0], key[1], key[2])):
         if label.startswith(_NO_PEERS) or label.endswith(DEFAULT):
             continue
-        block = result_of.get((data, number, size, "likeset block"))
+        own = result_of.get((data, number, size, "likeset exact"))
         cells = [label, data, f"{number:,}", f"{size:,}"]
         for variant in ("", DEFAULT):
             result = result_of.get((data, number, size, label + variant))
-            cells += _times(result, block)
+            cells += _times(result, own)
         rows.append("| " + " | ".join(cells) + " |")
     return rows
 
 
-def _times(result: ToolResult | None, block: ToolResult | None) -> list[str]:
+def _times(result: ToolResult | None, own: ToolResult | None) -> list[str]:
     if result is None:
         return ["", ""]
     if result.status != "ok":
         return [f"{result.status} ({result.reason})", ""]
-    return [_number(result.cpu), _number(result.cpu, over=None if block is None else block.cpu)]
+    return [_number(result.cpu), _number(result.cpu, over=None if own is None else own.cpu)]
 
 
 def _settings(results: list[ToolResult]) -> list[str]:

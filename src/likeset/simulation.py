@@ -292,7 +292,7 @@ _ACCEPTED = ("paper-auction", "summary-release")
 def greedy(task: Task) -> MethodPicks:
     """Greedy selection with access to all rows."""
     pool = task.market.pool
-    selected = exact_greedy(pool, task.market.target, task.size, gamma=task.gamma, method="exact")
+    selected = exact_greedy(pool, task.market.target, task.size, gamma=task.gamma)
     return MethodPicks(selected.indices, len(pool), target=POOLED, owners=POOLED)
 
 

@@ -9,7 +9,15 @@ import naive_twins
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry import kernels
-from likeset.geometry.kernels import PoolKernel, blocks, kernel_means, median_gamma, precise_enough, rbf_kernel
+from likeset.geometry.kernels import (
+    LabelledKernel,
+    PoolKernel,
+    blocks,
+    kernel_means,
+    median_gamma,
+    precise_enough,
+    rbf_kernel,
+)
 
 
 @settings(max_examples=examples(50))
@@ -67,15 +75,33 @@ def test_the_kernel_within_a_pool_is_its_definition_whether_or_not_the_pool_is_c
     assert (pool._rows is not rows) == copied
     expected = naive_twins.kernel_matrix(rows, rows, gamma=0.3)
     tolerance = 1e-4 if dtype is np.float32 else 1e-12
-    np.testing.assert_allclose(pool.row(7), expected[7], rtol=0, atol=tolerance)
-    for places in ([4], [4, 9], [4, 9, 0, 21]):  # fewer than columns, as many, more
-        np.testing.assert_allclose(
-            pool.sums(np.array(places)), expected[places].sum(axis=0), rtol=0, atol=4 * tolerance
-        )
-    part = pool.subset(np.array([3, 8, 20]))
-    np.testing.assert_allclose(part.row(1), expected[8, [3, 8, 20]], rtol=0, atol=tolerance)
-    again = pool.subset(np.array([5, 6]))
-    assert (len(again), len(again.row(0))) == (2, 2)
+    likely = public_coins(3).normal(size=30)
+    for position in (7, 4, 9, 7, 0, 29):
+        np.testing.assert_allclose(pool.row(position, likely), expected[position], rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("stored_bytes", [0, 4 * 300 * 40, None])
+def test_kernel_rows_are_right_however_few_are_stored_and_whatever_was_likely(stored_bytes: int | None) -> None:
+    """Asked for in an order that the likely rows foretell, and in one that they do not."""
+    coins = public_coins(4)
+    rows = coins.normal(size=(300, 3)).astype(np.float32)
+    expected = naive_twins.kernel_matrix(rows, rows, gamma=0.4)
+    pool = PoolKernel(rows, gamma=0.4, stored_bytes=stored_bytes)
+    for foretold in (True, False, True):
+        likely = coins.normal(size=300)
+        order = np.argsort(-likely) if foretold else coins.permutation(300)
+        for position in order[:150]:
+            likely[position] = -np.inf
+            np.testing.assert_allclose(pool.row(int(position), likely), expected[position], rtol=0, atol=1e-5)
+
+
+def test_a_labelled_kernel_is_the_kernel_times_the_agreement_of_classes() -> None:
+    coins = public_coins(5)
+    rows, codes = coins.normal(size=(40, 2)), coins.integers(3, size=40)
+    joint = LabelledKernel(PoolKernel(rows, gamma=0.5), codes, 0.75)
+    expected = naive_twins.kernel_matrix(rows, rows, gamma=0.5) * np.where(codes[:, None] == codes, 1.0, 0.25)
+    for position in range(40):
+        np.testing.assert_allclose(joint.row(position, np.zeros(40)), expected[position], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("gamma", "dtype"), [(1.6, np.float32), (1.7, np.float64)])

@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 
 import naive_twins
 from chance import pinned_coins, public_coins
-from likeset.geometry.kernels import rbf_kernel
-from likeset.geometry.labels import ClassChances, class_chances, class_codes, joint_rows, ridge_scores
+from likeset.geometry.kernels import KernelColumns
+from likeset.geometry.labels import ClassChances, class_chances, class_codes, joint_attraction, ridge_scores
 
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -56,9 +56,8 @@ def test_labels_that_rows_tell_for_certain_do_not_count_for_everything() -> None
     told = class_chances(pool, codes, target, gamma=0.05)
     assert told.skill == pytest.approx(1.0)
     assert told.weight == 0.99
-    longer, wanted, _, _ = joint_rows(pool, target, told, size=10, gamma=0.05)
-    assert np.isfinite(longer).all()
-    assert np.isfinite(wanted).all()
+    columns = KernelColumns(target, gamma=0.05, dtype=np.dtype(np.float64))
+    assert np.isfinite(joint_attraction(pool, columns, told, size=10)[0]).all()
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -111,19 +110,17 @@ def test_longer_rows_have_the_joint_kernel(weight: float) -> None:
     chances[0] = [0.9, 0.099, 0.001]  # the last is too little to count
     told = ClassChances(codes, chances.mean(axis=0), chances, skill=1.0, weight=weight)
     mixed, shares, counted = told.mixed(1)
-    longer, wanted, weights, same = joint_rows(pool, target, told, size=1, gamma=0.8)
+    columns = KernelColumns(target, gamma=0.8, dtype=np.dtype(np.float64))
+    found, same = joint_attraction(pool, columns, told, size=1)
     assert counted == same == pytest.approx(weight)
-    assert weights.sum() == pytest.approx(1.0)
     alike = (1 - weight) + weight * (codes[:, None] == codes[None, :])
-    kernel = naive_twins.kernel_matrix(pool, pool, gamma=0.8) * alike
-    np.testing.assert_allclose(rbf_kernel(longer, longer, gamma=0.8), kernel, atol=1e-12)
-    assert np.linalg.eigvalsh(kernel).min() > -1e-12
+    assert np.linalg.eigvalsh(naive_twins.kernel_matrix(pool, pool, gamma=0.8) * alike).min() > -1e-12
     kept = np.where(mixed >= 0.01, mixed, 0.0)
     counts = kept / np.maximum(kept.sum(axis=0), 1e-9) * shares
     counts /= counts.sum()
     attraction = naive_twins.kernel_matrix(pool, target, gamma=0.8)
     expected = (attraction * ((1 - weight) * counts.sum(axis=1) + weight * counts.T[codes])).sum(axis=1)
-    np.testing.assert_allclose(rbf_kernel(longer, wanted, gamma=0.8) @ weights, expected, atol=1e-9)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 def test_the_rarest_of_very_many_classes_count_as_one() -> None:

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import naive_twins
 from chance import examples, public_coins
-from likeset.geometry import greedy
 from likeset.geometry.greedy import exact_greedy, swap
 from likeset.geometry.kernels import squared_mmd
 from likeset.geometry.selection import Selection
@@ -63,10 +61,7 @@ def test_swapping_ends_where_no_single_swap_helps() -> None:
 
 @pytest.mark.parametrize(("dtype", "rounding"), [(np.float32, 1e-6), (np.float64, 0.0)])
 @pytest.mark.parametrize("offset", [0.0, 1000.0])
-def test_a_pool_larger_than_the_active_set_improves_as_well(
-    dtype: type[np.floating], rounding: float, offset: float
-) -> None:
-    """Of 6000 rows 4096 stand ready; the selection has many groups, and each may move rows of others' making."""
+def test_a_large_pool_improves_as_well(dtype: type[np.floating], rounding: float, offset: float) -> None:
     coins = public_coins(2)
     pool = (coins.normal(size=(6000, 3)) + offset).astype(dtype)
     target = (coins.normal(0.7, 0.4, size=(60, 3)) + offset).astype(dtype)
@@ -77,36 +72,6 @@ def test_a_pool_larger_than_the_active_set_improves_as_well(
     assert len(np.unique(twice)) == 140
     assert values[1] < 0.1 * values[0]
     assert values[2] <= values[1] + rounding
-
-
-def test_the_best_free_rows_stand_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An eighth of the pool or a fixed number, whichever is more; all that are free if these are fewer."""
-    scores, free = public_coins(5).normal(size=80), np.arange(80) % 3 > 0
-    best = np.flatnonzero(free)[np.argsort(-scores[free])]
-    for fewest, count in ((4, 10), (15, 15), (52, 52), (53, 53), (60, 53)):
-        monkeypatch.setattr(greedy, "_FEWEST_SWAPPED_IN", fewest)
-        assert sorted(greedy._best_free(scores, free)) == sorted(best[:count])
-
-
-def test_the_rows_that_may_be_swapped_in_are_the_best_eighth_that_are_not_selected(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """By the gain of one row more, over all selected ones."""
-    pool, target = public_coins(71).normal(size=(80, 2)), public_coins(72).normal(0.5, size=(20, 2))
-    selected, found = np.array([3, 40, 79, 12]), list[list[int]]()
-    best = greedy._best_free
-
-    def seen(scores: NDArray[np.float64], free: NDArray[np.bool_]) -> NDArray[np.int64]:
-        found.append(best(scores, free).tolist())
-        return best(scores, free)
-
-    monkeypatch.setattr(greedy, "_FEWEST_SWAPPED_IN", 1)
-    monkeypatch.setattr(greedy, "_best_free", seen)
-    swap(pool, target, selected, gamma=0.7)
-    among = naive_twins.kernel_matrix(pool, pool[selected], gamma=0.7).mean(axis=1)
-    gains = naive_twins.kernel_matrix(pool, target, gamma=0.7).mean(axis=1) - among
-    gains[selected] = -np.inf
-    assert sorted(found[0]) == sorted(np.argsort(-gains)[:10].tolist())
 
 
 def test_swapping_improves_on_greedy() -> None:

@@ -1,4 +1,4 @@
-"""likeset: ``block``, ``exact``, ``block`` with optimal weights, and ``weighted`` matching of the studies."""
+"""likeset: ``exact``, with optimal weights too, and ``weighted`` matching of the studies."""
 
 import sys
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def prepare(task: SelectionTask) -> Callable[[], ToolPicks]:
         if method == "weighted":
             both = match_weighted(task.pool, task.target, task.size, gamma=task.gamma)
             return ToolPicks(both.indices, both.weights)
-        indices = exact_greedy(task.pool, task.target, task.size, gamma=task.gamma, method=method).indices
+        indices = exact_greedy(task.pool, task.target, task.size, gamma=task.gamma).indices
         if not extra:
             return ToolPicks(indices)
         return ToolPicks(indices, weights(task.pool[indices], task.target, gamma=task.gamma))

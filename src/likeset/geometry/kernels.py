@@ -1,12 +1,13 @@
 """The RBF kernel ``k(x, y) = exp(-gamma * ||x - y||²)``, in blocks so that memory stays bounded, and squared MMD."""
 
 import math
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from copy import copy
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +20,9 @@ BLOCK_ENTRIES = 1 << 18
 """Kernel entries that are held at once: 1 MB in float32, small enough for the caches to help."""
 _LARGEST_ERROR = 1e-3  # of an exponent, and so of a kernel value
 _MEDIAN_ROWS = 1000
+_FEWEST_TOGETHER, _MOST_TOGETHER = 16, 64  # rows of a kernel that are computed at a time ...
+_TOGETHER_ENTRIES = 1 << 22  # ... and about their values
+_WORTH = 5  # rows that are computed together in the time of one alone, about
 _FAR = 100.0  # squared distance of the mean from zero, in units of the rows' own spread, that calls for a copy
 
 
@@ -123,67 +127,100 @@ class KernelColumns:
 
 
 class PoolKernel:
-    """The kernel among the rows of one pool, without holding more than a part of it.
+    """The kernel among the rows of one pool: row by row, as they are asked for, and stored.
+
+    Kernel rows are computed several at a time, by one matrix product, because a product with a single row takes nearly
+    as long. At most ``stored_bytes`` of them are stored, by default an eighth of the machine's memory; new ones replace
+    the oldest.
 
     The pool itself is not copied unless its mean lies so far from zero that float32 products would lose digits.
     """
 
-    def __init__(self, rows: Rows, *, gamma: float) -> None:
-        self._gamma = arguments.positive("gamma", gamma)
+    def __init__(self, rows: Rows, *, gamma: float, stored_bytes: int | None = None) -> None:
+        self.gamma = self._gamma = arguments.positive("gamma", gamma)
         centre = rows.mean(axis=0, dtype=np.float64)
         self._offset = np.empty(len(rows), dtype=rows.dtype)  # gamma * ||x - centre||²
         for part in blocks(len(rows), width=rows.shape[1]):
             moved = rows[part] - centre.astype(rows.dtype)
             self._offset[part] = self._gamma * np.einsum("ij,ij->i", moved, moved)
         far = self._gamma * float(centre @ centre) > _FAR * max(float(self._offset.mean(dtype=np.float64)), 1e-30)
+        self.rows = rows
         self._rows = rows - centre.astype(rows.dtype) if far else rows
         self._centre = np.zeros(rows.shape[1]) if far else centre
-        self._subset_rows: Rows | None = None
+        count = len(rows)
+        self._together = min(count, max(_FEWEST_TOGETHER, min(_MOST_TOGETHER, _TOGETHER_ENTRIES // count)))
+        limit = _an_eighth_of_memory() if stored_bytes is None else stored_bytes
+        places = min(count, max(2 * self._together, limit // (count * rows.itemsize)))
+        self._stored = np.empty((places, count), dtype=rows.dtype)  # takes memory as it is filled
+        self._row_at = np.full(places, -1)
+        self._place_of = np.full(count, -1)
+        self._asked = np.zeros(places, dtype=bool)
+        self._next = 0
+        self._used, self._alone = self._together, 0  # rows of the last product that were asked for; rows to do alone
 
-    def __len__(self) -> int:
-        return len(self._offset)
+    def row(self, position: int, likely: NDArray[np.float64]) -> Rows:
+        """The kernel of every row with the given one; rows with large ``likely`` are expected to be asked for next.
 
-    def subset(self, positions: NDArray[np.int64]) -> Self:
-        """The kernel among some of the rows. It shares memory with, and so invalidates, the subset taken before."""
-        if self._subset_rows is None or len(self._subset_rows) < len(positions):
-            self._subset_rows = np.empty((len(positions), self._rows.shape[1]), dtype=self._rows.dtype)
-        part = copy(self)
-        part._rows = np.take(self._rows, positions, axis=0, out=self._subset_rows[: len(positions)], mode="clip")
-        part._offset = self._offset[positions]
-        part._subset_rows = None
-        return part
+        The values are overwritten some calls later.
+        """
+        if self._place_of[position] < 0:
+            self._compute(position, likely)
+        place = self._place_of[position]
+        self._used += not self._asked[place]
+        self._asked[place] = True
+        values: Rows = self._stored[place]
+        return values
 
-    def row(self, position: int) -> Rows:
-        """The kernel of every row with the given one: one matrix-vector product."""
-        scaled, shift = self._exponent_terms(np.array([position]))
-        exponent: Rows = self._rows @ scaled[0]
-        exponent -= self._offset
-        exponent -= shift
-        return np.exp(exponent, out=exponent)
-
-    def sums(self, positions: NDArray[np.int64], *, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """For every row the (weighted) sum of its kernel values with those at ``positions``, by products in blocks."""
-        scaled, shift = self._exponent_terms(positions)
-        if len(positions) > self._rows.shape[1]:
-            return _folded_sums(_fold(scaled, shift), len(self), self._fill, weights=weights)
-
-        def exponents(part: slice, out: Rows) -> None:
-            np.matmul(scaled, self._rows[part].T, out=out)
-            np.subtract(out, shift[:, None], out=out)
-            np.subtract(out, self._offset[part], out=out)
-
-        return _kernel_sums(exponents, blocks(len(self), width=len(shift)), scaled, weights=weights)
-
-    def _fill(self, part: slice, block: Rows) -> None:
-        block[:, :-2] = self._rows[part]
-        block[:, -2] = self._offset[part]
-
-    def _exponent_terms(self, positions: NDArray[np.int64]) -> tuple[Rows, Rows]:
-        """What turns a product with the rows into exponents: ``x.scaled - shift - offset(x) = -gamma ||x - y||²``."""
-        others = self._rows[positions] - self._centre  # in double precision
+    def _compute(self, position: int, likely: NDArray[np.float64]) -> None:
+        """Compute the row and the likeliest next ones, or for a while the row alone if too few of these were used."""
+        wanted = np.array([position])
+        if not self._alone and self._used * _WORTH < self._together:
+            self._alone = self._together
+        if self._alone:
+            self._alone -= 1
+        else:
+            order = np.where(self._place_of < 0, likely, -np.inf)
+            order[position] = np.inf
+            wanted = np.argpartition(order, len(order) - self._together)[len(order) - self._together :]
+            wanted = np.sort(wanted[order[wanted] > -np.inf])
+            self._used = 0
+        if self._next + len(wanted) > len(self._stored):
+            self._next = 0
+        part = slice(self._next, self._next + len(wanted))
+        replaced = self._row_at[part]
+        self._place_of[replaced[replaced >= 0]] = -1
+        self._asked[part] = False
+        self._row_at[part], self._place_of[wanted] = wanted, np.arange(part.start, part.stop)
+        self._next = part.stop
+        kernel = self._stored[part]
+        others = self._rows[wanted] - self._centre  # in double precision
         scaled = 2.0 * self._gamma * others
-        shift = scaled @ self._centre + self._offset[positions]
-        return scaled.astype(self._rows.dtype), shift.astype(self._rows.dtype)
+        shift = scaled @ self._centre + self._offset[wanted]
+        # x.scaled - shift - offset(x) = -gamma ||x - y||²
+        np.matmul(scaled.astype(self._rows.dtype), self._rows.T, out=kernel)
+        for columns in blocks(len(self._offset), width=len(wanted)):
+            values = kernel[:, columns]
+            values -= self._offset[columns]
+            values -= shift.astype(kernel.dtype)[:, None]
+            np.exp(values, out=values)
+
+
+@dataclass(frozen=True)
+class LabelledKernel:
+    """The joint kernel ``k(x, y) ((1 - w) + w [same class])`` among the rows of a pool."""
+
+    kernel: PoolKernel
+    codes: NDArray[np.int64]
+    weight: float
+
+    def row(self, position: int, likely: NDArray[np.float64]) -> Rows:
+        values = self.kernel.row(position, likely)
+        factors = np.where(self.codes == self.codes[position], 1.0, 1.0 - self.weight)
+        return np.asarray(values * factors.astype(values.dtype))
+
+
+def _an_eighth_of_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8
 
 
 def _fold(scaled: Rows, shift: Rows) -> Rows:

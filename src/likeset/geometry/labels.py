@@ -8,9 +8,7 @@
    target's rows best, so that a class that is merely confused with others gets next to nothing. That takes the rows of
    a class to be alike in pool and target. The less sure labels are, the more of the mix near the target is kept: the
    part ``(1 - w)² / ((1 - w)² + w²)``.
-4. *Matching*: the joint kernel is ``k(x, x') * ((1 - w) + w [y = y'])``. With a column for each class that holds
-   ``sqrt(-log(1 - w) / (2 gamma))`` for the row's own class and 0 elsewhere it is the plain kernel of longer rows, so
-   that greedy, swaps and weights need not know of it.
+4. *Matching*: the joint kernel is ``k(x, x') * ((1 - w) + w [y = y'])``.
 
 Two things keep that from harm. A class of few target rows counts for as many as it may well have: models lose more by
 too few rows of a class than by too many. And labels count less where the pool has hardly enough rows of the target's
@@ -173,26 +171,23 @@ def class_chances(pool: Rows, codes: Codes, target: Rows, *, gamma: float) -> Cl
     return ClassChances(codes, mix, chances, skill=max(skill, 0.0), weight=weight)
 
 
-def joint_rows(
-    pool: Rows, target: Rows, chances: ClassChances, *, size: int, gamma: float
-) -> tuple[Rows, Rows, NDArray[np.float64], float]:
-    """Pool and target with columns for classes.
+def joint_attraction(
+    rows: Rows, target: KernelColumns, chances: ClassChances, *, size: int
+) -> tuple[NDArray[np.float64], float]:
+    """The mean joint kernel of each row of the pool with the target, whose rows have each class by chance; the weight.
 
-    The pool; the target, each row once for each class that it may have; the weights of these, which sum to 1; and the
-    label weight.
+    Each class counts as much as it should, whatever the chances of the target's rows sum to.
     """
     mixed, shares, weight = chances.mixed(size)
-    apart = np.sqrt(-np.log1p(-weight) / (2.0 * gamma))
-    columns = (apart * np.eye(len(shares))).astype(pool.dtype)
     kept = np.where(mixed >= _FEWEST_CHANCE, mixed, 0.0)
-    numbers, classes = np.nonzero(kept)
-    weights = kept[numbers, classes] * (shares / np.maximum(kept.sum(axis=0), _SMALLEST))[classes]
-    return (
-        np.concatenate([pool, columns[chances.codes]], axis=1),
-        np.concatenate([target[numbers], columns[classes].astype(target.dtype)], axis=1),
-        weights / weights.sum(),
-        weight,
-    )
+    parts = kept * (shares / np.maximum(kept.sum(axis=0), _SMALLEST))
+    parts /= parts.sum()
+    attraction = np.empty(len(rows))
+    for part in blocks(len(rows), width=len(target)):
+        sums = target(rows[part]) @ parts
+        own = sums[np.arange(len(sums)), chances.codes[part]]
+        attraction[part] = (1.0 - weight) * sums.sum(axis=1) + weight * own
+    return attraction, weight
 
 
 def _soft(scores: Chances, scale: float) -> Chances:

@@ -9,9 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
-from likeset.geometry.greedy import exact_greedy, swap
-from likeset.geometry.kernels import KernelColumns, blocks, kernel_means, median_gamma, rbf_kernel
-from likeset.geometry.labels import ClassChances, class_chances, class_codes, joint_rows
+from likeset.geometry.greedy import Similarity, pick, swap_rows
+from likeset.geometry.kernels import (
+    KernelColumns,
+    LabelledKernel,
+    PoolKernel,
+    blocks,
+    kernel_means,
+    median_gamma,
+    precise_enough,
+    rbf_kernel,
+)
+from likeset.geometry.labels import ClassChances, class_chances, class_codes, joint_attraction
 
 LARGEST_EXPONENT = 1e37
 """Of a kernel: within what single precision can hold."""
@@ -60,22 +69,33 @@ class Selection:
         *,
         labels: NDArray[Any] | None = None,
         chances: ClassChances | None = None,
+        kernel: PoolKernel | None = None,
     ) -> Selected:
         """Greedy on the exact kernel, then swaps; fewer rows than wanted where the pool has fewer.
 
-        ``labels`` of the pool are matched where they are classes that rows tell; ``chances`` are given where known
-        already.
+        ``labels`` of the pool are matched where they are classes that rows tell; ``chances`` and ``kernel`` are given
+        where known already.
         """
-        gamma = self.kernel_width(target)
         chances = chances or self.class_chances(pool, target, labels)
-        rows, wanted, shares, label_weight = pool, target, None, 0.0
+        kernel = kernel or self.pool_kernel(pool, target)
+        columns = KernelColumns(target, gamma=kernel.gamma, dtype=kernel.rows.dtype)
+        similarity: Similarity = kernel
         if chances is not None and chances.weight > 0.0:
-            rows, wanted, shares, label_weight = joint_rows(pool, target, chances, size=size, gamma=gamma)
-        matched = exact_greedy(rows, wanted, min(size, len(pool)), gamma=gamma, target_weights=shares)
-        chosen = swap(rows, wanted, matched.indices, gamma=gamma, passes=self.swaps, target_weights=shares)
+            attraction, label_weight = joint_attraction(kernel.rows, columns, chances, size=size)
+            similarity = LabelledKernel(kernel, chances.codes, label_weight)
+        else:
+            attraction, label_weight = columns.means(kernel.rows), 0.0
+        picked = pick(attraction, similarity, min(size, len(pool))).indices
+        chosen = swap_rows(attraction, similarity, picked, passes=self.swaps)
         skill = 0.0 if chances is None else chances.skill
         judged = self.judge(pool[chosen], target)
         return replace(judged, indices=chosen, label_weight=label_weight, label_skill=skill)
+
+    def pool_kernel(self, pool: Rows, target: Rows) -> PoolKernel:
+        """The kernel among the rows of a pool, for all selections from it."""
+        gamma = self.kernel_width(target)
+        rows = precise_enough(pool, gamma=gamma, centre=target.mean(axis=0, dtype=np.float64))
+        return PoolKernel(rows, gamma=gamma)
 
     def class_chances(self, pool: Rows, target: Rows, labels: NDArray[Any] | None) -> ClassChances | None:
         """What the pool says about the target's classes; None where labels are not matched."""
@@ -165,18 +185,19 @@ def cross_fit(
     *,
     fold_key: int = 0,
     chances: ClassChances | None = None,
+    kernel: PoolKernel | None = None,
 ) -> HeldOut | None:
     """Estimate the distance of what was selected; None where that is not wanted, or the target has too few rows.
 
-    ``fold_key`` seeds the draw of the folds; it is secret where the estimate goes to somebody who does not see the
-    pool.
+    ``kernel`` is the one that the selection used, if it is at hand. ``fold_key`` seeds the draw of the folds; it is
+    secret where the estimate goes to somebody who does not see the pool.
     """
     count = len(target)
     if selection.folds < 2 or count < FEWEST_ROWS or not len(selected.indices):
         return None
     gamma, wide = selection.kernel_width(target), target.astype(np.float64)
     fixed = replace(selection, gamma=gamma, folds=0)
-    own = _mean_kernels(wide, gamma)
+    own, kernel = _mean_kernels(wide, gamma), kernel or fixed.pool_kernel(pool, target)
     everything = np.arange(count)
     in_sample = _levels(pool, selected, wide, gamma)
     in_sample += _within(own, everything, wide, gamma)
@@ -189,6 +210,7 @@ def cross_fit(
             target[rest],
             len(selected.indices),
             chances=None if chances is None else chances.part(rest),
+            kernel=kernel,
         )
         levels = _levels(pool, again, wide[rest], gamma) + _within(own, rest, wide, gamma)
         outside = _levels(pool, again, wide[fold], gamma) + float(own.mean())

@@ -775,7 +775,10 @@ class SealedCurator(Curator):
         labels, target, selection = _joined_labels(held), self._target, self._selection
         matched = len(labels) and self.terms.labels == "match"
         chances = selection.class_chances(pool, target, labels) if matched else None
-        selected = selection.select(pool, target, self.terms.size, chances=chances)
-        self.held_out = cross_fit(selection, pool, target, selected, fold_key=self._fold_key or 0, chances=chances)
+        kernel = selection.pool_kernel(pool, target)
+        selected = selection.select(pool, target, self.terms.size, chances=chances, kernel=kernel)
+        self.held_out = cross_fit(
+            selection, pool, target, selected, fold_key=self._fold_key or 0, chances=chances, kernel=kernel
+        )
         rounded = self.held_out and (self.held_out if self._fold_key is None else self.held_out.rounded)
         return self._summary(held, selected, rounded)
