@@ -6,7 +6,6 @@ import io
 import json
 import os
 import shutil
-import socketserver
 import sqlite3
 import subprocess
 import sys
@@ -17,7 +16,6 @@ from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
 import pytest
 from home_world import CANARY, CONSUMER, Clock, Network, answer, approve, invite, make_owner, opened, rows_text, terms
@@ -197,58 +195,25 @@ def test_a_systemd_unit_lets_the_home_write_only_where_it_must(tmp_path: Path, m
 
 # Notifications, and lines of ``likeset up`` for machines.
 
-SMTP = {"host": "127.0.0.1", "from": "likeset@example.org", "to": ["steward@example.org"], "starttls": False}
-
-
-class _Recorder(socketserver.StreamRequestHandler):
-    """Answers HTTP and SMTP as far as a notification needs them, and keeps all that comes."""
-
-    server: "_Server"
-
-    def handle(self) -> None:
-        head = b"".join(iter(self.rfile.readline, b"\r\n"))
-        length = next(int(line.split()[1]) for line in head.splitlines() if line.lower().startswith(b"content-length"))
-        self.server.seen.append(self.rfile.read(length).decode())
-        self.wfile.write(b"HTTP/1.1 %d x\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n" % self.server.status)
-
-
-class _Server(socketserver.ThreadingTCPServer):
-    daemon_threads = True
-    status = 200
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Recorder)
-        self.seen: list[str] = []
-
-    @property
-    def port(self) -> int:
-        return int(self.server_address[1])
-
-    @property
-    def events(self) -> list[tuple[str, str]]:
-        documents = map(json.loads, self.seen)
-        return [(document["event"], document["run"]) for document in documents]
-
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Server]:
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with _Server() as listening:
-        thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield listening
-        listening.shutdown()
-        thread.join()
+def told_to(tmp_path: Path) -> Path:
+    """Where the command of ``ask_for`` writes what it was told."""
+    (tmp_path / "told").touch()
+    return tmp_path / "told"
 
 
-def ask_for(folder: Path, **channels: Any) -> None:
+def ask_for(folder: Path, told_to: Path | None = None, **notify: Any) -> None:
+    if told_to is not None:
+        notify["command"] = ["sh", "-c", 'cat >> "$0"; echo >> "$0"', str(told_to)]
     settings = folder / "home.yaml"
     lines = [line for line in settings.read_text().splitlines() if not line.startswith("notify:")]
-    settings.write_text("\n".join([*lines, f"notify: {json.dumps(channels)}\n"]))
+    settings.write_text("\n".join([*lines, f"notify: {json.dumps(notify)}\n"]))
 
 
-def webhook(server: _Server) -> str:
-    return f"http://127.0.0.1:{server.port}/hook"
+def events_in(path: Path) -> list[tuple[str, str]]:
+    documents = map(json.loads, path.read_text().splitlines())
+    return [(document["event"], document["run"]) for document in documents]
 
 
 @contextmanager
@@ -258,22 +223,22 @@ def notifier(folder: Path, clock: Clock | None = None) -> Iterator[tuple[Notifie
         yield Notifier(home, told.append), told
 
 
-def test_each_event_of_an_owner_is_told_once_and_without_rows(tmp_path: Path, server: _Server) -> None:
+def test_each_event_of_an_owner_is_told_once_and_without_rows(tmp_path: Path, told_to: Path) -> None:
     folder = make_owner(tmp_path, rare=3, smallest_group=1, total={"epsilon": 0, "delta": 1e-5, "rows": 15})
-    ask_for(folder, webhook=webhook(server))
+    ask_for(folder, told_to)
     clock, told = Clock(), list[str]()
     home = Home(folder, clock=clock)
     tell = Notifier(home, told.append)
 
     def checked(*unreachable: str) -> list[tuple[str, str]]:
-        server.seen.clear()
+        told_to.write_text("")
         tell(unreachable)
         tell(unreachable)
         assert told == []
         for row in rows_text(1, rare=3).splitlines()[1:]:
-            assert not any(dose in text for text in server.seen for dose in [CANARY, row.split(",")[1]])
-        assert not any(str(tmp_path) in text for text in server.seen)
-        return server.events
+            assert not any(dose in told_to.read_text() for dose in [CANARY, row.split(",")[1]])
+        assert str(tmp_path) not in told_to.read_text()
+        return events_in(told_to)
 
     assert checked() == []
     with opened(folder, clock=clock) as owner:
@@ -284,7 +249,7 @@ def test_each_event_of_an_owner_is_told_once_and_without_rows(tmp_path: Path, se
     assert checked() == []
     clock.now = run.deadline - timedelta(hours=23)
     assert checked() == [("deadline", "run-1")]
-    document = json.loads(server.seen[0])
+    document = json.loads(told_to.read_text())
     assert (document["home"], document["deadline"]) == ("a", run.deadline.isoformat())
     assert checked() == []
     with opened(folder, clock=clock) as owner:
@@ -300,67 +265,43 @@ def test_each_event_of_an_owner_is_told_once_and_without_rows(tmp_path: Path, se
     home.close()
 
 
-def test_a_consumer_is_told_when_owners_have_one_day_left(tmp_path: Path, server: _Server) -> None:
+def test_a_consumer_is_told_when_owners_have_one_day_left(tmp_path: Path, told_to: Path) -> None:
     with Network(tmp_path) as world:
         run = world.ask(RUN)
-        ask_for(world.consumer.home.folder, webhook=webhook(server))
+        ask_for(world.consumer.home.folder, told_to)
         for hours in (25, 23, -1):
             with notifier(world.consumer.home.folder, Clock(run.deadline - timedelta(hours=hours))) as (tell, _):
                 tell()
-    assert server.events == [("deadline", "run-1")]
+    assert events_in(told_to) == [("deadline", "run-1")]
 
 
-def test_a_channel_that_fails_is_logged_once_and_tried_again_after_a_rest(
-    tmp_path: Path, server: _Server, monkeypatch: pytest.MonkeyPatch
+def test_a_command_that_fails_is_logged_once_and_tried_again_after_a_rest(
+    tmp_path: Path, told_to: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = make_owner(tmp_path)
-    ask_for(folder, webhook=webhook(server), command=["/nonexistent/program"])
-    server.status = 302  # to follow it would lose the content
+    ask_for(folder, command=["sh", "-c", 'cat >> "$0"; echo >> "$0"; test ! -e "$0.fails"', str(told_to)])
+    Path(f"{told_to}.fails").touch()
     with notifier(folder) as (tell, failed):
         for _ in range(3):
             tell(["file:///away"])
-        assert (len(server.seen), len(failed)) == (1, 2)
-        assert "HTTP status 302" in failed[0]
-        server.status = 200
+        assert len(events_in(told_to)) == 1
         monkeypatch.setattr(notify, "_REST", -1.0)
-        tell._failed = dict.fromkeys(tell._failed, 0.0)
+        tell._again = 0.0
+        tell(["file:///away"])
+        Path(f"{told_to}.fails").unlink()
         for _ in range(3):
             tell(["file:///away"])
-        assert (len(server.seen), len(failed)) == (2, 2)
-
-
-def test_mail_is_sent_once_and_a_password_only_after_encryption(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    connected = MagicMock()
-    monkeypatch.setattr("smtplib.SMTP", connected)
-    folder = make_owner(tmp_path)
-    (folder / "secret").write_text("hunter2\n")
-    (folder / "secret").chmod(0o600)
-    ask_for(folder, smtp={**SMTP, "starttls": True, "user": "a", "password_file": "secret"})
-    with notifier(folder) as (tell, failed):
-        tell(["file:///away"])
-        tell(["file:///away"])
-    assert failed == []
-    server = connected.return_value.__enter__.return_value
-    assert [name for name, *_ in server.method_calls] == ["starttls", "login", "send_message"]
-    (letter,) = server.send_message.call_args.args
-    assert letter["To"] == "steward@example.org"
-    assert "event: mailbox" in letter.get_content()
-    assert "away" not in letter.as_string()
+        assert len(events_in(told_to)) == 3
+        (line,) = failed
+        assert "CalledProcessError" in line
+        assert "away" not in line
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"webhook": "file:///etc/passwd"},
         {"webhook": "https://user:hunter2@example.org/"},
-        {"smtp": {**SMTP, "to": []}},
-        {"smtp": {**SMTP, "port": 0}},
-        {"smtp": {**SMTP, "password": "hunter2"}},
-        {"smtp": {**SMTP, "user": "a"}},
-        {"smtp": {**SMTP, "user": "a", "password_file": "secret"}},  # without STARTTLS
-        {"smtp": {**SMTP, "starttls": True, "password_file": "secret"}},
+        {"command": ["send", 1]},
         {"command": "send --now"},
     ],
 )
@@ -379,7 +320,7 @@ def test_up_notifies_by_a_command_and_logs_json_with_level_party_and_run(tmp_pat
     folder = make_owner(tmp_path)
     script = "import os, signal, sys; told = sys.stdin.read(); open(sys.argv[1], 'a').write(told + '\\n')"
     script += "; 'unreachable' in told and os.kill(os.getppid(), signal.SIGTERM)"
-    ask_for(folder, command=[sys.executable, "-c", script, str(tmp_path / "told")], webhook="http://127.0.0.1:9/")
+    ask_for(folder, command=[sys.executable, "-c", script, str(tmp_path / "told")])
     with opened(folder) as owner:
         invite(owner, RUN)
     words = ("up", folder, "--log", "json", "--mailbox", f"file://{tmp_path}/none", "--every", "0.1")
@@ -389,7 +330,7 @@ def test_up_notifies_by_a_command_and_logs_json_with_level_party_and_run(tmp_pat
         text=True,
         timeout=120,
         check=True,
-        env=os.environ | {"no_proxy": "127.0.0.1", "JOURNAL_STREAM": "9:1"},
+        env=os.environ | {"JOURNAL_STREAM": "9:1"},
     )
     assert "/enter?token=" not in done.stdout, "others read the journal"
     lines = [json.loads(line) for line in done.stdout.splitlines()]
@@ -397,6 +338,5 @@ def test_up_notifies_by_a_command_and_logs_json_with_level_party_and_run(tmp_pat
     assert all({"at", "level", "run", "message"} <= line.keys() for line in lines)
     warnings = [line["message"] for line in lines if line["level"] == "warning"]
     assert any(words.startswith("mailbox ") for words in warnings)
-    assert sum(words.startswith("webhook ") for words in warnings) == 1
     told = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
     assert [document["event"] for document in told] == ["waiting", "mailbox"]

@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import yaml
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from likeset import documents
 from likeset.arguments import checked_name, one_of
@@ -171,34 +171,7 @@ class TunnelPlace(NamedTuple):
         return self.reach_at.host, reached + port - first if first and reached else reached or port
 
 
-def _checked_webhook(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("must begin with https://HOST or http://HOST")
-    if without_secrets(url) != url:
-        raise ValueError("contains a password, and settings are copied and shown; let a command: send it")
-    return url
-
-
-class Smtp(Document):
-    host: str
-    port: Annotated[int, Field(ge=1, le=_MOST_PORT)] = 587
-    sender: str = Field(alias="from")
-    to: tuple[str, ...] = Field(min_length=1)
-    starttls: bool = True
-    user: str = ""  # logs in with a password, if given
-    password_file: str = ""  # the password; relative to the home
-
-    @model_validator(mode="after")
-    def _has_password(self) -> Self:
-        if bool(self.user) != bool(self.password_file) or (self.user and not self.starttls):
-            raise ValueError("user: needs password_file: and starttls: true, and password_file: needs user:")
-        return self
-
-
 class Notify(Document):
-    webhook: Annotated[str, AfterValidator(_checked_webhook)] | None = None  # gets the event as JSON
-    smtp: Smtp | None = None
     command: tuple[str, ...] = ()  # a program and its arguments; reads the event as JSON from standard input
 
 
@@ -261,8 +234,8 @@ after_auction_hours: {settings.after_auction_hours:g}
 listen: "{settings.listen}"
 reach_at: "{settings.reach_at}"
 
-# Whom `likeset up` tells that a run waits, a deadline is a day away, a budget is at 80%, or a mailbox is unreachable:
-# webhook: URL, command: [PROGRAM, ARGUMENT, ...], smtp: {{host: HOST, from: ADDRESS, to: [ADDRESS]}}, or several.
+# The program that `likeset up` calls when a run waits, a deadline is a day away, a budget is at 80%, or a mailbox is
+# unreachable: {{command: [PROGRAM, ARGUMENT, ...]}}.
 notify: {as_yaml(settings.notify.model_dump(mode="json", by_alias=True, exclude_defaults=True))}
 """
 
