@@ -1,5 +1,6 @@
 """Floods at an owner's home: nobody fills its log, hides what matters in it, or keeps others out of the inbox."""
 
+import gc
 import json
 from collections.abc import Iterator
 from datetime import timedelta
@@ -14,6 +15,7 @@ from home_world import (
     answered,
     approve,
     cards_of,
+    introduce,
     invite,
     logged,
     make_owner,
@@ -134,11 +136,38 @@ def test_terms_that_end_soon_do_not_grow_the_log_without_bound(
         let_in(owner, terms(run=f"short-{place}", expires=(clock.now + timedelta(minutes=1)).isoformat()))
         clock.now += timedelta(minutes=2)
     assert len(logged(owner.home, "invited")) == 5
-    with pytest.raises(LikesetError, match="too many terms came today"):
+    with pytest.raises(LikesetError, match="too many came today"):
         invite(owner, terms(run="one-more"))
     assert let_in(owner, terms(run="of-other", consumer="other-clinic")) == "waiting"
     clock.now += timedelta(days=1)
     assert let_in(owner, terms(run="another-day")) == "waiting"
+
+
+def test_terms_beyond_a_limit_are_not_read_and_refused_ones_are_not_kept(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("likeset.homes.mail._MOST_A_DAY", 3)
+    were_read = list[str]()
+
+    def counted(text: str) -> Terms:
+        were_read.append(text)
+        return read_foreign(text)
+
+    monkeypatch.setattr("likeset.homes.runs.read_foreign", counted)
+    introduce(owner.home, terms())
+    before = kept_terms()
+    for place in range(10):  # of others, so they take no place
+        with pytest.raises(LikesetError):
+            owner.mail.invited(signed_text(terms(run=f"foreign-{place}", owners=("b",), quorum=1).to_json()))
+    assert (len(were_read), kept_terms()) == (10, before)
+    for place in range(10):
+        let_in(owner, terms(run=f"flood-{place}"))
+    assert len(were_read) <= 10 + 2 * 3
+
+
+def kept_terms() -> int:
+    gc.collect()
+    return sum(isinstance(each, Terms) for each in gc.get_objects())
 
 
 @pytest.mark.parametrize("by_hand", [True, False])

@@ -58,7 +58,7 @@ from likeset.ledger.ledger import Transaction
 from likeset.protocol.party import ChargeWanted, Party, Step
 from likeset.protocol.sealed import Consumer, Curator
 from likeset.protocol.split import ComputeParty, SplitConsumer
-from likeset.protocol.terms import Terms
+from likeset.protocol.terms import Terms, digest_of_text
 from likeset.protocol.wire import Message, decode
 from likeset.trust.cards import Card, Role, fields
 from likeset.trust.letters import (
@@ -407,9 +407,12 @@ class Mail:
     def invited(self, data: bytes, *, mailbox: str = "", card: Card | None = None) -> Run:
         """Take signed terms that came in a mailbox from the holder of a card; they are stored once."""
         self.home.check_running()
-        fault = self.home.pins.fault("consumer", SignedTerms.from_bytes(data).card.fingerprint)
+        signed = SignedTerms.from_bytes(data)
+        fault = self.home.pins.fault("consumer", signed.card.fingerprint)
         if fault:
             raise IllegalMessage(f"an invitation: {fault}")
+        if self.run(bytes.fromhex(digest_of_text(signed.text))) is None:
+            self._check_flood(signed.card.name)  # before anything in them is read
         invitation, own = Invitation.read(data), self.home.card.fingerprint
         terms = invitation.terms
         if card is not None and invitation.signed.card != card:
@@ -425,14 +428,13 @@ class Mail:
         if known is not None:
             return self.update(known, mailbox=known.mailbox or mailbox)
         with self.home.deciding() as t:
-            self._check_flood(terms)
             self.handlers[role].admit(terms)
             return self.add(t, invitation, party, role, mailbox=mailbox)
 
-    def _check_flood(self, terms: Terms) -> None:
+    def _check_flood(self, consumer: str) -> None:
         today = stamp(self.home.clock())[:10]
-        if sum(run.consumer == terms.consumer for run in self._runs("WHERE at >= ?", today)) >= _MOST_A_DAY:
-            raise IllegalMessage(f"run {terms.run}, terms {terms.digest}: too many terms came today")
+        if sum(run.consumer == consumer for run in self._runs("WHERE at >= ?", today)) >= _MOST_A_DAY:
+            raise IllegalMessage(f"terms of {consumer}: too many came today")
 
     def add(self, t: Transaction, invitation: Invitation, party: str, role: Role, *, mailbox: str) -> Run:
         terms = invitation.terms

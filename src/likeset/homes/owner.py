@@ -62,7 +62,7 @@ BEGIN = "owner/begin"
 """The kind of the charge that opens a run at this owner."""
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def costs_of(terms: Terms, name: str) -> tuple[PlannedView, PlannedView, PlannedView]:
     """What a run lets the other owners, the curator and the consumer see of this owner's rows."""
     others, curator, consumer = views_of_owners(terms, owners=(name,))

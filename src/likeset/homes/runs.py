@@ -144,7 +144,6 @@ class Invitation:
     terms: Terms
 
     @staticmethod
-    @lru_cache(maxsize=4096)
     def read(data: bytes) -> "Invitation":
         """Parse and verify signed terms; raises if signature, terms and card do not belong together."""
         signed = SignedTerms.from_bytes(data)
@@ -157,6 +156,9 @@ class Invitation:
     @property
     def digest(self) -> bytes:
         return bytes.fromhex(self.terms.digest)
+
+
+_stored = lru_cache(maxsize=256)(Invitation.read)  # of runs that are known here: what a stranger sends is not kept
 
 
 def duration(time: timedelta) -> str:
@@ -230,7 +232,7 @@ class Run:
 
     @property
     def invitation(self) -> Invitation:
-        return Invitation.read(self.signed)
+        return _stored(self.signed)
 
     @property
     def terms(self) -> Terms:

@@ -510,6 +510,11 @@ def is_digest(text: str) -> bool:
     return re.fullmatch("[0-9a-f]{64}", text) is not None
 
 
+def digest_of_text(text: str) -> str:
+    """The digest of terms, by their canonical text."""
+    return hashlib.sha256(b"likeset/terms/5\n" + text.encode()).hexdigest()
+
+
 def digest_of_rows(rows: Rows) -> str:
     """By which the terms name public rows: of their numbers in single precision, in their order."""
     plain = np.ascontiguousarray(rows, dtype="<f4") + np.float32(0.0)  # no -0.0: equal rows have one digest
@@ -834,7 +839,7 @@ class Terms(PlannedTerms):
 
     @cached_property
     def digest(self) -> str:
-        return hashlib.sha256(b"likeset/terms/5\n" + self.to_json().encode()).hexdigest()
+        return digest_of_text(self.to_json())
 
     def to_json(self) -> str:
         """The canonical text: equal terms have equal texts."""

@@ -228,11 +228,11 @@ class Sync:
             terms, sizes = run.terms, dict[bool, int]()
             # An owner hears no other owner, and terms may name hundreds.
             parties = set(must_know(terms, run.party).values() if run.role == "owner" else terms.cards) - {run.party}
-            owners = parties.intersection(terms.owners)
+            owners, known = parties.intersection(terms.owners), self.mail.introduced(run) | {terms.consumer}
             for party in parties:
                 fingerprint, is_owner = terms.cards[party], party in owners
                 if fingerprint not in senders:
-                    pin, peer = pins.get(fingerprint), self.mail.peer(run, party)
+                    pin, peer = pins.get(fingerprint), self.mail.peer(run, party) if party in known else None
                     if (pin is None and peer is None) or (pin is not None and pin.state != "pinned"):
                         continue
                     senders[fingerprint] = (
