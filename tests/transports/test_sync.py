@@ -332,6 +332,16 @@ class TestFiles:
         network.settle()
         assert network.consumer.progress(run).done
 
+    def test_a_removed_file_of_a_run_that_is_over_is_put_back_by_the_next_process(self, network: Network) -> None:
+        network.held(terms())
+        network.settle()
+        receipts = outgoing(network, CURATOR, "a")
+        shutil.rmtree(receipts)
+        assert network.turn(CURATOR).put_back == 0
+        network.drop()
+        assert network.turn(CURATOR).put_back == 1
+        assert len(list(receipts.iterdir())) == 1
+
     def test_an_offer_that_somebody_removed_does_not_leave_again_after_a_withdrawal(self, network: Network) -> None:
         agreed = terms()
         network.approved(agreed)
@@ -429,7 +439,9 @@ class TestFiles:
     ) -> None:
         """Who keeps the mailbox, or the other of the two, can write there."""
         monkeypatch.setattr(sync, "_MOST_GONE", 0)
-        network.held(terms())
+        network.approved(terms())
+        for name in ("a", "b", CURATOR, CONSUMER, "a"):
+            network.turn(name)
         folder, files = outgoing(network, "a", CURATOR), network.sync("a").mail.files
         before, known = set(folder.iterdir()), files(folder.name)
         for number in range(3):

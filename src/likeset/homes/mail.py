@@ -665,9 +665,11 @@ class Mail:
         """Outgoing rows whose files must be removed."""
         return self._letters(f"WHERE way = 'out' AND state = 'stale' AND {_AT_MAILBOX}", mailbox)
 
-    def posted_files(self, mailbox: str) -> dict[str, dict[str, int]]:
-        """The rows of posted files by name, by folder."""
-        query = f"SELECT folder, name, id FROM letters WHERE way = 'out' AND state = 'posted' AND {_AT_MAILBOX}"  # noqa: S608
+    def posted_files(self, mailbox: str, *, every: bool) -> dict[str, dict[str, int]]:
+        """The rows of posted files by name, by folder: every one, or those of runs that are not over."""
+        of_open = f"AND digest IN (SELECT digest FROM runs WHERE state IN {_NOT_OVER})"  # noqa: S608
+        which = f"{_AT_MAILBOX} {'' if every else of_open}"
+        query = f"SELECT folder, name, id FROM letters WHERE way = 'out' AND state = 'posted' AND {which}"  # noqa: S608
         posted: dict[str, dict[str, int]] = {}
         with self.home.database.snapshot() as connection:
             for folder, name, number in connection.execute(query, (mailbox,)):

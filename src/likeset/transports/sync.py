@@ -119,6 +119,7 @@ class Sync:
     _taken: set[bytes] = field(default_factory=set, init=False)  # terms of the runs whose files this sync took
     _time: datetime | None = field(default=None, init=False)
     _said: set[str] = field(default_factory=set, init=False)
+    _has_looked: bool = field(default=False, init=False)  # for the files of runs that are over: once in a process
     _checked: set[str] = field(default_factory=set, init=False)  # outgoing folders that may be written to
 
     def __post_init__(self) -> None:
@@ -431,12 +432,13 @@ class Sync:
     def _check_posted(self) -> None:
         """Find files that somebody else removed, to be posted again, and files of this home that it does not know."""
         cards = {self._pair(pin.card).outgoing.folder: pin.card for pin in self.home.pins.pinned()}
-        posted = self.mail.posted_files(self.store.address)
+        posted = self.mail.posted_files(self.store.address, every=not self._has_looked)
         for run, peer in self.mail.readers(self.store.address, posted.keys() - cards.keys()):
             if run.readable is not None and (card := self._card(run, peer)) is not None:
                 cards[self._pair(card).outgoing.folder] = card
         for folder in {*posted, *(cards.keys() - self._checked)}:
             self._check_folder(folder, cards.get(folder), posted.get(folder, {}))
+        self._has_looked = True
         if cards.keys() <= self._checked:  # an old backup would delete keys that it does not know
             self.mail.delete_unused_keys()
 
