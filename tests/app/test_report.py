@@ -37,7 +37,13 @@ def view(changed: dict[str, Any] | None = None, pictures: dict[str, Any] | None 
 @pytest.mark.usefixtures("without_figures")
 def test_the_text_of_the_pages(screens: Screens) -> None:
     result = sample_result() | {"warnings": [warning("mind the gap")], "labels": {"weight": 0.3, "skill": 0.42}}
-    counted = {"column": "ill", "values": ["yes", "no"], "rows": [60, 30], "others": {"count": 2, "rows": 10}}
+    counted = {
+        "column": "ill",
+        "values": ["yes", "no"],
+        "rows": [60, 30],
+        "offers": [0.25, 0.5],
+        "others": {"count": 2, "rows": 10},
+    }
     whole = visible(render(result, sample_pictures() | {"labels": counted}))
     screens.check("report", whole)
     screens.check("page of an owner", visible(render_for_owner(result, OWNERS[0])), beside=whole)
@@ -157,8 +163,14 @@ class TestPages:
         result["budget"] = {"in_words": HOSTILE}
         pictures = sample_pictures(["sex", HOSTILE])
         pictures["marginals"][0]["values"] = [HOSTILE, "血液"]
-        pictures["labels"] = {"column": HOSTILE, "values": [HOSTILE], "rows": [3], "others": {"count": 0, "rows": 0}}
-        clean_labels = {"column": "x", "values": ["y"], "rows": [3], "others": {"count": 0, "rows": 0}}
+        pictures["labels"] = {
+            "column": HOSTILE,
+            "values": [HOSTILE],
+            "rows": [3],
+            "offers": None,
+            "others": {"count": 0, "rows": 0},
+        }
+        clean_labels = {"column": "x", "values": ["y"], "rows": [3], "offers": None, "others": {"count": 0, "rows": 0}}
         clean = sample_result(), sample_pictures(["sex", "age"]) | {"labels": clean_labels}
         known = {tag for tag, _ in Page(render(*clean)).tags} | {"ol", "li", "ul", "b"}
         for whole in (render(result, pictures), render_for_owner(result, owners[0])):

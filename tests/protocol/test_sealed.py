@@ -170,7 +170,7 @@ def test_a_row_has_another_handle_in_each_run_and_another_draw_decides_about_it(
     first, second = (carry(world(terms(run=name, offers="uniform"), count=2)) for name in ("run-1", "run-2"))
     assert not set(first.summary.handles.tolist()) & set(second.summary.handles.tolist())
     drawn = [carry(world(terms(run=name, offers="uniform", thinning=False), count=400)) for name in ("run-1", "run-2")]
-    offered = [outcome.curator.party.offered_rows for outcome in drawn]
+    offered = [outcome.curator.party.offered[0] for outcome in drawn]
     assert offered[0] is not None
     assert offered[1] is not None
     assert {row.tobytes() for row in offered[0]} != {row.tobytes() for row in offered[1]}

@@ -217,3 +217,31 @@ def test_what_cannot_be_judged_is_refused_by_name(changes: dict[str, object], wo
     given: dict[str, Any] = {"labels": ["a", "b", "a", "b"], "test_rows": np.zeros((3, 2)), "test_labels": ["a"] * 3}
     with pytest.raises(InvalidArgument, match=words):
         likeset.evaluate(np.zeros((4, 2)), **given | changes)
+
+
+@pytest.mark.usefixtures("few_trees")
+def test_a_sentence_answers_whether_the_summary_is_better_than_other_rows() -> None:
+    """Noise for labels is worse than true labels; of two like training sets nobody can say on 20 test rows."""
+    rows, labels = labelled(60, seed=31)
+    test_rows, test_labels = labelled(400, seed=32)
+    noise = np.random.default_rng(33).permutation(labels)
+    found = likeset.evaluate(
+        rows, labels, test_rows=test_rows, test_labels=test_labels, compare={"noise": (rows, noise)}, resamples=100
+    )
+    (words,) = (note for note in found.notes if "better than noise" in note)
+    gains = [line.summary_gains["balanced_accuracy"].value for line in found.models if line.training_set == "noise"]
+    assert words.startswith("Is the summary better than noise? Yes: balanced accuracy +")
+    assert f"{np.mean([gain for gain in gains if gain is not None]):+.3f} (95% of resampled tests: " in words
+    worse = likeset.evaluate(
+        rows, noise, test_rows=test_rows, test_labels=test_labels, compare={"truth": (rows, labels)}, resamples=100
+    )
+    assert "No, worse: " in " ".join(worse.notes)
+    alike = likeset.evaluate(
+        rows[:30],
+        labels[:30],
+        test_rows=test_rows[:20],
+        test_labels=test_labels[:20],
+        compare={"others": (rows[30:], labels[30:])},
+        resamples=100,
+    )
+    assert "Not clear: " in " ".join(alike.notes)

@@ -77,6 +77,10 @@ def test_the_advice_is_good(world: World) -> None:
     assert better.advice.signal is not None
     assert 2.0 <= better.advice.signal / better.advice.noise < 2.4
     assert "good" in better.advice.text
+    for one in (plan, better):
+        assert "may be nothing where they are common" in one.advice.text
+        assert "are a large part" not in one.advice.text
+    assert "are a large part" in plan_job(world.job(offer_factor=3.0)).advice.text
     poor = plan_job(world.job(epsilon=0.5))
     assert poor.advice.noise is None
     assert "offers are uniform" in poor.advice.text

@@ -256,3 +256,7 @@ def test_pictures_show_places_of_offered_rows_and_never_their_cells(world: World
     pictures = json.loads((world.out / "pictures.json").read_text(encoding="utf-8"))
     assert np.array(pictures["projection"]["pool"]).shape == (120, 2)
     assert all("pool" not in one for one in pictures["marginals"])
+    assert sum(pictures["labels"]["offers"]) == pytest.approx(1.0)
+    assert np.allclose(
+        np.array(pictures["labels"]["offers"]) * 120, np.round(np.array(pictures["labels"]["offers"]) * 120)
+    )

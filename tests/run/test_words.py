@@ -2,9 +2,21 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from likeset.run.words import DASH, distance_notes, guarantee_lines, guess, headline, learned, number
+from likeset.run.words import (
+    DASH,
+    closer_rows,
+    distance_notes,
+    guarantee_lines,
+    guess,
+    headline,
+    labels_in_words,
+    learned,
+    number,
+    share_in_words,
+)
 
 OWNERS = ("north", "south", "west")
 
@@ -35,18 +47,45 @@ def test_the_headline_has_the_estimate_or_the_in_sample_distance_and_never_both(
     assert estimate.rows == "87 of the 100 rows requested"
     in_sample = headline(run | {"distance": None})
     assert (in_sample.distance, in_sample.interval) == ("in-sample MMD² 0.00298", "")
-    assert distance_notes({"distance": None})
-    near = {"distance": {"low": 0.0}, "rows_selected": 100}
+    far_off = {"comparison": {"curve": [0.1]}, "history": [], "weighted": False}
+    assert distance_notes(far_off | {"distance": None})
+    near = {"distance": {"low": 0.0}, "rows_selected": 100, "comparison": {"curve": [0.1]}, "history": []}
     assert ["equal weight" in " ".join(distance_notes(near | {"weighted": one})) for one in (False, True)] == [
         False,
         True,
     ]
     # Large is what lies above 0.1, and above what so few fresh rows of the target's kind may have: five may have 1/5.
     lows = [(0.09, 100), (0.11, 100), (0.75, 5), (0.85, 5)]
-    found = [
-        bool(distance_notes({"distance": {"low": low}, "rows_selected": rows, "weighted": False})) for low, rows in lows
-    ]
+    found = [bool(distance_notes(far_off | {"distance": {"low": low}, "rows_selected": rows})) for low, rows in lows]
     assert found == [False, True, False, True]
+
+
+def test_a_summary_that_later_rows_dilute_is_said_to_be_closer_by_its_first_rows() -> None:
+    """Right rows end after 160 of 500: the distance falls, then rises to .012; a curve that only falls is fine."""
+    falling = [0.004 + 0.4 / rows for rows in range(1, 161)]
+    diluted = [*falling, *np.linspace(falling[-1], 0.012, 340).tolist()]
+    (words,) = closer_rows(diluted)
+    low, high = (int(number) for number in words.split("About the first ")[1].split(" of ")[0].split(" to "))
+    assert 100 <= low <= 160 <= high <= 270
+    assert "measured on your own target" in words
+    between = {"comparison": {"curve": []}, "history": [{"squared_mmd": value} for value in diluted]}
+    said = {"distance": {"low": 0.0}, "rows_selected": 500, "weighted": False}
+    assert distance_notes(said | between) == [words]  # the estimate came without its curve
+    for fine in ([], [0.3], falling, [*falling, *[0.0067] * 40], [0.5, 0.01, -0.0004, 0.0003]):
+        assert closer_rows(fine) == []
+
+
+def test_a_share_that_surprises_is_explained_by_name() -> None:
+    owners = [{"name": "a", "share": 0.75, "selected": 99}, {"name": "b", "share": 0.25, "selected": 1}]
+    assert "b has 25% with 1 of 100 rows" in share_in_words(owners)
+    alike = [{"name": "a", "share": 0.52, "selected": 50}, {"name": "b", "share": 0.48, "selected": 50}]
+    assert "%" not in share_in_words(alike)
+
+
+def test_labels_that_rows_hardly_predict_are_a_reason_to_compare_with_random_rows() -> None:
+    words = labels_in_words({"skill": 0.04, "weight": 0.0})
+    assert "explain 4%" in words
+    assert "compare with random rows" in words
 
 
 def test_one_line_for_all_owners_with_equal_guarantees() -> None:

@@ -475,8 +475,9 @@ class Curator(Party):
         self.held_out: HeldOut | None = None  # with details that only runs within one process may show
 
     @property
-    def offered_rows(self) -> Rows | None:
-        return None
+    def offered(self) -> tuple[Rows | None, Labels | None]:
+        """All offers with their labels, in one order; None where rows come one by one."""
+        return None, None
 
     @property
     def waiting_for(self) -> frozenset[str]:
@@ -711,10 +712,11 @@ class SealedCurator(Curator):
         self._asked = set(terms.owners)
 
     @property
-    def offered_rows(self) -> Rows | None:
-        if not self._held:
-            return None
-        return np.concatenate([offer.rows for offer in self._held.values()])
+    def offered(self) -> tuple[Rows | None, Labels | None]:
+        offers = [offer for offer in self._held.values() if len(offer.rows)]
+        if not offers:
+            return None, None
+        return np.concatenate([offer.rows for offer in offers]), np.concatenate([offer.labels for offer in offers])
 
     def _begin(self, target: Target) -> Work:  # noqa: ARG002 (owners hear of it from the consumer)
         self._waiting = set(self.terms.owners)

@@ -353,7 +353,8 @@ class RunSettings(_Rounds):
     allow_fewer: bool = _field("accept fewer rows than ``size`` if owners have or may offer too few", default=False)
     offers: Literal["auto", "tilted", "uniform"] = _field(
         "which rows owners offer: ``auto`` or ``tilted`` (toward the release; uniform, with a warning, if the target's "
-        "size and the budget make a release mostly noise), or ``uniform`` (no release at all)",
+        "size and the budget make a release mostly noise), or ``uniform`` (no release at all: a random sample, which "
+        "``thinning`` spreads over the owner's rows)",
         default="auto",
     )
     thinning: bool = _field(

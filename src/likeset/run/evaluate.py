@@ -29,6 +29,7 @@ from likeset.errors import BadDocument, InvalidArgument
 from likeset.geometry.offers import uniform
 from likeset.run.job import JOB, Job, TableRows
 from likeset.run.runs import SUMMARY, notebook_progress, read_json, read_result
+from likeset.run.words import MEASURES
 from likeset.tables.cells import MissingWords
 from likeset.tables.frames import MANY_CLASSES, check_frame, column_names, label_array, numbers, whole_as_classes
 from likeset.tables.scan import without_dictionaries, written_ids
@@ -238,11 +239,12 @@ def evaluate_sets(
     _check(sets, test, task)
     arguments.count("random_state", seed, least=0)
     count, trained = len(MODELS) * sum(map(len, sets.values())), 0
-    lines, main = [], dict[str, dict[str, Draws]]()
+    lines, main, answers, main_measure = [], dict[str, dict[str, Draws]](), list[str](), _MEASURES[task][0]
     tell = progress or (lambda *_: None)
     tell("models trained", 0, count)
     for name, draws in sets.items():
         each: dict[str, list[dict[str, Draws]]] = {model: [] for model in MODELS}
+        more = dict[str, Draws]()  # the main measure of the summary less that of these rows, by model
         for drawn in draws:
             with threadpool_limits(limits=1, user_api="blas"):  # products are small: more threads mostly wait
                 measures = {}
@@ -259,6 +261,8 @@ def evaluate_sets(
             own = main.setdefault(model, each[model][0])
             gains = {} if name == first else {measure: _score(own[measure] - means[measure]) for measure in means}
             lines.append(TrainedOn(name, len(draws[0].labels), model, scores, gains))
+            more[model] = own[main_measure] - means[main_measure]
+        answers += [] if name == first else [_answer(name, main_measure, _score(np.mean(list(more.values()), axis=0)))]
     persons = None if ids is None else len(np.unique(ids))
     notes = _notes(summary, test, task, persons)
     if task == "classes" and any(line.scores["accuracy"].low == 1.0 for line in lines):
@@ -268,7 +272,17 @@ def evaluate_sets(
             f"1.000 to 1.000 means no error in this test, not certainty: of {units:,} {unit} without an error it "
             f"follows only that at most {1.0 - 0.05 ** (1.0 / units):.1%} of new {unit} have one (95% confidence)."
         )
-    return Evaluation(task, len(test.labels), persons, tuple(lines), tuple(notes))
+    return Evaluation(task, len(test.labels), persons, tuple(lines), (*answers, *notes))
+
+
+def _answer(name: str, measure: str, more: Score) -> str:
+    """Whether the summary makes better models than other rows, in a sentence."""
+    question = f"Is the summary better than {name}?"
+    if more.value is None or more.low is None or more.high is None:
+        return f"{question} Unknown: the test has too few rows."
+    verdict = "Yes" if more.low > 0.0 else "No, worse" if more.high < 0.0 else "Not clear"
+    interval = f"{more.value:+.3f} (95% of resampled tests: {more.low:+.3f} to {more.high:+.3f})"
+    return f"{question} {verdict}: {MEASURES[measure]} {interval}, mean of {len(MODELS)} models."
 
 
 def _training_rows(argument: str, rows: Rows, labels: ArrayLike, weights: ArrayLike | None = None) -> TrainingRows:
@@ -413,6 +427,7 @@ def _auc(chances: NDArray[np.float64], own: NDArray[np.bool_]) -> Measure:
 EVALUATION = "evaluation.json"
 
 _DRAWS = 5
+_FEWEST_FIRST = 20  # rows
 
 
 def evaluate_job(
@@ -438,6 +453,9 @@ def evaluate_job(
     extra = table.column("likeset_weight" if "likeset_weight" in table.column_names else "weight")
     summary = TrainingRows(mapped.rows, mapped.labels, np.asarray(extra.to_numpy(), dtype=np.float64))
     sets = {"the summary": [summary]}
+    for count in (len(mapped.rows) // 4, len(mapped.rows) // 2):  # picks come in order
+        if count >= _FEWEST_FIRST:
+            sets[f"its first {count:,} rows"] = [summary.part(np.arange(len(mapped.rows)) < count)]
     if owners:
         sets |= _all_rows({name: _labelled(address, schema) for name, address in owners.items()}, len(mapped.rows))
     return evaluate_sets(sets, _labelled(test, schema), ids=read_ids(test, schema), progress=progress)

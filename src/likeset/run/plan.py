@@ -52,6 +52,11 @@ _DIGITS_SINGLE, _DIGITS_DOUBLE = 24, 50  # binary ones; owners thin in single pr
 _ALLOW_FEWER = "set allow_fewer to take what there is"
 _ROUNDING = 1e-6  # of a budget that is spent in parts
 _GOOD = 0.8  # of the gain over uniform offers
+_WHEN = (
+    "That gain is large where rows like the target's are rare, and may be nothing where they are common: there "
+    "offers: uniform costs no epsilon."
+)
+_FEWEST_OFFERS = 4  # for each row
 _LARGEST_SUGGESTED = 16.0
 _MOST_SUGGESTED_ROWS = 1_000_000
 
@@ -585,7 +590,7 @@ def _advice(plan: Plan) -> Advice:
             " ".join(note.text for note in plan.notes if note.kind == "uniform-offers")
             or "offers are uniform, as asked: nothing about the target is released"
         )
-        return Advice(None, None, f"{reason}.", pays=True)
+        return Advice(None, None, f"{reason}.{_on_size(terms)}", pays=True)
     if terms.kernel.kind != "paired":
         return Advice(None, None, "The paper's release: no rule of thumb is known for it.", pays=True)
 
@@ -603,7 +608,7 @@ def _advice(plan: Plan) -> Advice:
     now = outlook(epsilon, rows)
     have = f"Your target has {rows:,} rows: epsilon = {asked:g} keeps {now.gain:.0%} of the gain over uniform offers"
     if now.gain >= _GOOD:
-        return Advice(now.noise, now.signal, f"{have}: good.", pays=True)
+        return Advice(now.noise, now.signal, f"{have}: good. {_WHEN}{_on_size(terms)}", pays=True)
     share = epsilon / asked  # of the budget that goes into the release
     better_epsilon = _least(lambda value: outlook(share * value, rows).gain >= _GOOD, asked, _LARGEST_SUGGESTED)
     better_rows = _least(lambda value: outlook(epsilon, round(value)).gain >= _GOOD, rows, _MOST_SUGGESTED_ROWS)
@@ -611,7 +616,17 @@ def _advice(plan: Plan) -> Advice:
     ways += [f">= {math.ceil(better_rows / 10) * 10:,} rows"] if better_rows else []
     otherwise = "offers: uniform" if terms.protocol == "sealed" else "protocol: sealed"
     text = f"{have}; for {_GOOD:.0%} use {' or '.join(ways) or otherwise}."
-    return Advice(now.noise, now.signal, text, pays=now.pays)
+    return Advice(now.noise, now.signal, f"{text} {_WHEN}{_on_size(terms)}", pays=now.pays)
+
+
+def _on_size(terms: PlannedTerms) -> str:
+    offers = terms.rows_per_owner * terms.asked_owners
+    if offers >= _FEWEST_OFFERS * terms.size:
+        return ""
+    return (
+        f" {terms.size:,} rows of at most {offers:,} offers are a large part: beyond the right rows among them, more "
+        "rows make a model worse. Ask for fewer, or compare the first rows with likeset evaluate."
+    )
 
 
 def _least(good_enough: Callable[[float], bool], low: float, high: float) -> float | None:

@@ -23,7 +23,7 @@ from likeset.protocol.notices import Notice, notice_documents
 from likeset.protocol.party import Traffic
 from likeset.protocol.prices import PlannedView
 from likeset.protocol.terms import Terms
-from likeset.protocol.wire import Summary
+from likeset.protocol.wire import Labels, Summary
 from likeset.run.plan import Plan, guarantee_documents, is_private
 from likeset.run.words import (
     distance_notes,
@@ -177,6 +177,7 @@ class Result:
     warnings: tuple[Notice, ...]  # about the run
     seconds: Mapping[str, float]  # that its parts took
     offered: Rows | None = None  # None where the curator chose as it went, or is elsewhere
+    offered_labels: Labels | None = None
     held_out_curve: tuple[float, ...] = ()  # the estimate for the first rows of the summary, where the curator is here
     # of a job
     file_warnings: tuple[Notice, ...] = ()
@@ -433,7 +434,9 @@ def pictures(result: Result) -> dict[str, Any]:
         return {}
     target, summary = (inputs.target.rows, inputs.target.table), (result.rows, result.records)
     return {
-        "labels": _label_counts(str(inputs.schema.label_column), labels) if len(labels) else None,
+        "labels": _label_counts(str(inputs.schema.label_column), labels, result.offered_labels)
+        if len(labels)
+        else None,
         "projection": _projection(target[0], summary[0], result.offered, coins),
         "marginals": _marginals(inputs.schema, target, summary, result.offered),
         "images": result.images,
@@ -551,11 +554,13 @@ def _edges(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.linspace(low, high if high > low else low + 1.0, _BARS + 1)
 
 
-def _label_counts(column: str, labels: NDArray[Any]) -> dict[str, Any]:
+def _label_counts(column: str, labels: NDArray[Any], offered: NDArray[Any] | None) -> dict[str, Any]:
+    """Labels of the summary with their counts; ``offers`` are the shares of the same labels among all offers."""
     if labels.dtype.kind == "f" and len(np.unique(labels)) > _BARS:
         counts, edges = np.histogram(labels, bins=_BARS)
         ranges = [f"{low:.4g} to {high:.4g}" for low, high in itertools.pairwise(edges)]
-        return {"column": column, "values": ranges, "rows": counts.tolist(), "others": {"count": 0, "rows": 0}}
+        others = {"count": 0, "rows": 0}
+        return {"column": column, "values": ranges, "rows": counts.tolist(), "others": others, "offers": None}
     values, counts = np.unique(labels, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     shown, rest = order[:_LABELS], order[_LABELS:]
@@ -564,6 +569,7 @@ def _label_counts(column: str, labels: NDArray[Any]) -> dict[str, Any]:
         "values": [_shown(values[place].item()) for place in shown],
         "rows": [int(counts[place]) for place in shown],
         "others": {"count": len(rest), "rows": int(counts[rest].sum())},
+        "offers": None if offered is None else [float((offered == values[place]).mean()) for place in shown],
     }
 
 
@@ -594,6 +600,8 @@ def story(
         "distance": None if result.distance is None else asdict(result.distance),
         "in_sample_squared_mmd": result.in_sample_squared_mmd,
         "weighted": result.plan.settings.weights,
+        "comparison": {"curve": () if result.distance is None else result.distance.curve},
+        "history": [asdict(pick) for pick in result.history],
         "target": {"rows": len(result.target)},
         "rows_selected": len(result.rows),
         "size": terms.size,

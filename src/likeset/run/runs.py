@@ -235,7 +235,7 @@ def run_here(
         for name, scan in scans.items()
     }
     charged = {name: ChargedParty(owner, ledger) for name, owner in owners.items()}
-    offered, held_out = None, None
+    offered, labels, held_out = None, None, None
     if split:
         ended = _run_split(plan, terms, draws, charged, ledger=ledger, progress=progress)
     else:
@@ -248,7 +248,7 @@ def run_here(
             declared=declared,
         )
         ended = run_local(ChargedParty(curator, ledger), charged, ChargedParty(consumer, ledger), progress=progress)
-        offered, held_out = curator.offered_rows, curator.held_out
+        (offered, labels), held_out = curator.offered, curator.held_out
     summary = ended.summary
     handles = zip(summary.owners, summary.handles, strict=True)
     return Result(
@@ -262,6 +262,7 @@ def run_here(
             for name, owner in owners.items()
         },
         offered=offered,
+        offered_labels=labels,
         held_out_curve=() if held_out is None else tuple(map(float, held_out.curve)),
         warnings=_warnings(plan, terms, ended, shown_names or {}),
         seconds={"running": time.perf_counter() - start},

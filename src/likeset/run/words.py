@@ -20,8 +20,7 @@ DASH, MINUS, TIMES, NO_BREAK = "\u2013", "\u2212", "\u00d7", "\u00a0"
 
 SHARE = (
     "An owner's share is its Shapley value as a fraction of the total: how much its selected rows reduce the distance "
-    "to the target, averaged over all orders of the owners. Similar rows add little to one another, so a few rows can "
-    "have a large share."
+    "to the target, averaged over all orders of the owners."
 )
 
 MEASURES = {"balanced_accuracy": "balanced accuracy", "accuracy": "accuracy", "auc": "AUC", "r2": "R²"}
@@ -33,6 +32,8 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LEAST_PLAIN, _MOST_PLAIN = 1e-4, 1e6
 _KILO = 1000.0
 _FAR, _TIMES_FRESH = 0.1, 4.0
+_SURPRISING = 0.1  # of all shares
+_DILUTED = 0.2  # of the distance, and of what one row of so many may add to it
 _OBSERVERS = {"owners": "any owners", "curator": "the curator", "consumer": "the consumer"}
 
 
@@ -120,6 +121,16 @@ def bytes_in_words(size: float | None) -> str:
     return f"{size:,.1f}{NO_BREAK}GB"
 
 
+def share_in_words(owners: Sequence[Mapping[str, Any]]) -> str:
+    """What a share is, and the owner with the largest share for its rows."""
+    whole = max(1, sum(owner["selected"] for owner in owners))
+    odd = max(owners, key=lambda owner: float(owner["share"]) - owner["selected"] / whole)
+    if odd["share"] < _SURPRISING + odd["selected"] / whole:
+        return SHARE
+    few = f"{odd['name']} has {percent(odd['share'])} with {odd['selected']:,} of {whole:,} rows"
+    return f"{SHARE} {few}, since the first rows of a kind count most and similar rows add little."
+
+
 def or_bound(known: float | None, most: float | None, form: Callable[[Any], str] = number) -> str:
     return f"at most {form(most)}" if known is None and most is not None else form(known)
 
@@ -191,13 +202,31 @@ def headline(result: Mapping[str, Any]) -> Headline:
 
 
 def distance_notes(result: Mapping[str, Any]) -> list[str]:
+    # Where a curator elsewhere made the estimate, the consumer knows the distances to its own rows alone.
+    closer = closer_rows(result["comparison"]["curve"] or [pick["squared_mmd"] for pick in result["history"]])
     if not result["distance"]:
-        return ["The distance to new rows like the target's is not known."]
+        return ["The distance to new rows like the target's is not known.", *closer]
     far = "This is a large distance: few rows like the target's were offered. The report shows the columns that differ."
     # Fresh rows of the target's kind have (1 - mean kernel) / rows on average, which is at most 1 / rows.
     is_far = result["distance"]["low"] > max(_FAR, _TIMES_FRESH / result["rows_selected"])
     equal = "The estimate is for rows of equal weight, not for the weights of this result."
-    return [*([equal] if result["weighted"] else []), *([far] if is_far else [])]
+    return [*([equal] if result["weighted"] else []), *([far] if is_far else []), *closer]
+
+
+def closer_rows(curve: Sequence[float]) -> list[str]:
+    """The sentence for a summary of which the first rows look closer than all: beyond right rows, others dilute it.
+
+    A range, because the minimum of new rows is up to a third away from the minimum of the target's own.
+    """
+    excess = curve[-1] - min(curve) if curve else 0.0
+    if not curve or not excess > _DILUTED * max(curve[-1], 1.0 / len(curve)):
+        return []
+    near = [rows for rows, value in enumerate(curve, start=1) if value <= min(curve) + excess / 4.0]
+    low, high = (f"{float(f'{rows:.1g}' if rows < 10 else f'{rows:.2g}'):,.0f}" for rows in (near[0], near[-1]))
+    return [
+        f"About the first {low} to {high} of the {len(curve):,} rows look closer than all of them (measured on your "
+        "own target). More rows can make a model worse: compare with likeset evaluate."
+    ]
 
 
 def measure_in_words(comparison: Mapping[str, Any]) -> tuple[str, str]:
@@ -218,7 +247,8 @@ def labels_in_words(labels: Mapping[str, float]) -> str:
         return ""
     explained = f"rows near the target explain {percent(labels['skill'])} of the variance of the labels"
     if labels["weight"] <= 0.0:
-        return f"not matched: {explained}, too little to use"
+        weak = "Selection may not help a model: compare with random rows (likeset evaluate --owner)"
+        return f"not matched: {explained}, too little to use. {weak}"
     return f"matched together with the rows: {explained}. MMD² and shares do not include labels"
 
 

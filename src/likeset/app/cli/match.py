@@ -20,7 +20,6 @@ from likeset.errors import InvalidArgument
 from likeset.files import make_directory
 from likeset.protocol.terms import Setting, settings
 from likeset.run.words import (
-    SHARE,
     distance_notes,
     guarantee_lines,
     guarantee_meanings,
@@ -28,6 +27,7 @@ from likeset.run.words import (
     labels_in_words,
     measure_in_words,
     not_private,
+    share_in_words,
     short_address,
 )
 from likeset.text import harmless, percent_at_most
@@ -188,7 +188,7 @@ def show_result(result: Mapping[str, Any]) -> None:
     if result["terms"]["summary"]["split"]:
         seen = f"The curator computed on secret shares of {rows_seen:,} rows and read none of them."
     _show_table("Contributions", contributions(result["owners"]), seen)
-    show_text(SHARE)
+    show_text(literal(share_in_words(result["owners"])))
     names = [owner["name"] for owner in result["owners"]]
     show_guarantees(result["guarantees"], owners=names, title="Privacy guarantees")
     show_text(literal(result["budget"]["in_words"]))

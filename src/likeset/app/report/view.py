@@ -15,7 +15,6 @@ from likeset.run.words import (
     GAINS,
     MEASURES,
     NO_BREAK,
-    SHARE,
     TIMES,
     GuaranteeLine,
     amount,
@@ -36,6 +35,7 @@ from likeset.run.words import (
     quantity,
     score_in_words,
     setting,
+    share_in_words,
     short_address,
     test_in_words,
     title_of,
@@ -119,7 +119,7 @@ def report_view(result: Result, pictures: Mapping[str, Any], evaluation: Mapping
         "scores": None if evaluation is None else figures.draw_scores(evaluation["models"]),
         "pictures": _pictures(pictures, columns=len(result["schema"]["columns"])),
         "labels": _labels(pictures.get("labels")),
-        "share_meaning": SHARE,
+        "share_meaning": share_in_words(result["owners"]),
         "contributions": contributions(result["owners"], most=_MOST_OWNERS),
         "owed": owed_in_words(result),
         "owners_left_out": max(0, len(result["owners"]) - _MOST_OWNERS),
@@ -336,10 +336,16 @@ def _labels(labels: Mapping[str, Any] | None) -> dict[str, Any] | None:
     others = labels["others"]
     total = sum(labels["rows"]) + others["rows"]
     lines = list(zip(labels["values"], labels["rows"], strict=True))
+    offers = labels["offers"] or []
     if others["count"]:
         lines.append((quantity(others["count"], "other label"), others["rows"]))
-    cells = [[value, Cell(percent(count / total), bar=count / total), number(count)] for value, count in lines]
-    table = Table("Labels of the summary", ["label", "share of the rows", "rows"], cells, frozenset({"rows"}))
+        offers = [*offers, max(0.0, 1.0 - sum(offers))] if offers else []
+    cells: list[Row] = [
+        [value, Cell(percent(count / total), bar=count / total), number(count)] for value, count in lines
+    ]
+    cells = [[*row, percent(share)] for row, share in zip(cells, offers, strict=True)] if offers else cells
+    heads = ["label", "share of the rows", "rows", *(["share of all offers"] if offers else [])]
+    table = Table("Labels of the summary", heads, cells, frozenset(heads[2:]))
     return {"column": labels["column"], "rows": quantity(total, "selected row"), "table": table}
 
 
