@@ -31,7 +31,7 @@ from studies.methods import METHODS
 _TEST_ROWS = 2000
 _RARE_TEST_ROWS = 400
 _SAMPLES = 3200
-_MEASURES = {
+MEASURES = {
     "accuracy": "Accuracy",
     "balanced": "Balanced accuracy",
     "auc": "AUC",
@@ -241,7 +241,7 @@ JUDGEMENT: dict[str, Draw] = {
 """What judges the rule, with seeds from 5000 on."""
 
 
-def _judge(
+def judge(
     rows: Rows,
     labels: Labels,
     market: LabelMarket | LabelledMarket,
@@ -299,7 +299,7 @@ def _shares_off(labels: Labels, test_labels: Labels, weights: NDArray[np.float64
 def _judged(task: Task, rows: NDArray[np.int64], weights: NDArray[np.float64] | None = None) -> dict[str, float]:
     market = task.market
     rare = int(np.argmin(np.bincount(market.test_labels, minlength=2)))
-    return _judge(market.pool[rows], market.pool_labels[rows], market, rare=rare, weights=weights)
+    return judge(market.pool[rows], market.pool_labels[rows], market, rare=rare, weights=weights)
 
 
 Pairs = Sequence[tuple[str, str]]
@@ -324,13 +324,13 @@ def _table(
         mine = [line.results for line in lines if line["family"] == family]
         if measure not in mine[0]["match"]:
             continue
-        row = [family, *(f"{_values(mine, way, measure).mean():.3f}" for way in ways)]
+        row = [family, *(f"{values_of(mine, way, measure).mean():.3f}" for way in ways)]
         for one, other in pairs:
-            first, second = _values(mine, one, measure), _values(mine, other, measure)
-            row.append(_with_error(first / second, ".3f") if ratio else _with_error(first - second, "+.3f"))
+            first, second = values_of(mine, one, measure), values_of(mine, other, measure)
+            row.append(with_error(first / second, ".3f") if ratio else with_error(first - second, "+.3f"))
         if by_all:
             theirs = [line.results for line in by_all if line["family"] == family]
-            means = {name: float(_values(theirs, name, measure).mean()) for name in _ALL_ROWS if theirs}
+            means = {name: float(values_of(theirs, name, measure).mean()) for name in _ALL_ROWS if theirs}
             best = max(means, key=lambda name: means[name], default="")
             row += [f"{means[best]:.3f} ({best})" if best else ""]
         rows.append([*row, str(len(mine))])
@@ -343,7 +343,7 @@ def _table(
 def _tables(lines: Sequence[RecordLine], pairs: Pairs, by_all: Sequence[RecordLine] = ()) -> list[Table]:
     both, exact = (("match", "ignore"),), (("match", "exact"), ("ignore", "exact"))
     return [
-        *(_table(title, lines, measure, both[0], both, by_all=by_all) for measure, title in _MEASURES.items()),
+        *(_table(title, lines, measure, both[0], both, by_all=by_all) for measure, title in MEASURES.items()),
         _table("Class shares: total variation from those of test rows", lines, "shares_off", tuple(_WAYS), exact),
         _table("MMD² to test rows", lines, "squared_mmd", (), pairs, ratio=True),
     ]
@@ -353,11 +353,11 @@ _WAYS = {"match": "labels matched", "ignore": "ignored", "exact": "exact greedy"
 _ALL_ROWS = ("everything", "mean matching")
 
 
-def _values(results: Sequence[Mapping[str, Any]], way: str, measure: str) -> NDArray[np.float64]:
+def values_of(results: Sequence[Mapping[str, Any]], way: str, measure: str) -> NDArray[np.float64]:
     return np.array([result[way].get(measure, np.nan) for result in results])
 
 
-def _with_error(values: NDArray[np.float64], form: str) -> str:
+def with_error(values: NDArray[np.float64], form: str) -> str:
     error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
     return f"{values.mean():{form}} ± {error:.3f}"
 
@@ -389,7 +389,7 @@ class JointFamilies:
             "exact": exact_greedy(market.pool, market.target, market.size, gamma=gamma).indices,
         }
         results = {
-            way: _judge(market.pool[rows], market.labels[rows], market, rare=market.rare, rare_test=market.rare_test)
+            way: judge(market.pool[rows], market.labels[rows], market, rare=market.rare, rare_test=market.rare_test)
             | {"squared_mmd": squared_mmd(market.pool[rows], market.test, gamma=gamma)}
             for way, rows in selected.items()
         }

@@ -16,6 +16,8 @@ STUDIES = {
     "joint-families": "studies.labels:FAMILIES",
     "joint-tables": "studies.labels:TABLES",
     "width": "studies.width:STUDY",
+    "disease-groups": "studies.disease_groups:STUDY",
+    "texts": "studies.texts:STUDY",
     "liars": "studies.liars:STUDY",
     "frontier": "studies.frontier:STUDY",
     "parsimony": "studies.parsimony:STUDY",
