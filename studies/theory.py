@@ -127,7 +127,6 @@ class Theory:
                 seed=cell["seed"],
             )
         target, pool, right = _market(rows, images.digits[order])
-        gamma = _gamma(target, cell["scale"]) if cell["scale"] else _condition_gamma(pool, target)
         if part == "five points":
             needed = float(
                 measures.theorem_condition(np.concatenate([pool[:5], target[:5]]), gamma=1.0)["needed_gamma"]
@@ -135,6 +134,7 @@ class Theory:
             return {
                 name: float(holds) for name, holds in measures.enumerated(pool[:5], target[:5], gamma=needed).items()
             }
+        gamma = _gamma(target, cell["scale"]) if cell["scale"] else _condition_gamma(pool, target)
         if part == "greedy":
             values = measures.subset_values(
                 pool, target, right, size=cell["size"], gamma=gamma, subsets=_SUBSETS, seed=cell["seed"]

@@ -9,9 +9,8 @@ from chance import pinned_coins, public_coins
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.weights import weights
 from likeset.simulation import LabelledMarket
-from studies.contract import Options
 from studies.hashes import match_hashed
-from studies.liars import STUDY, contradicted, tell_lie
+from studies.liars import contradicted, tell_lie
 from studies.weighted_matching import match_weighted
 
 
@@ -63,14 +62,6 @@ def test_others_contradict_wrong_labels_and_no_right_ones() -> None:
     judged = contradicted(tell_lie(_market(), "relabelled", coins=pinned_coins("a lie")), gamma=GAMMA)
     assert judged[0].mean() > 0.8
     assert max(part.mean() for part in judged[1:]) < 0.1
-
-
-@pytest.mark.slow
-def test_a_cell_of_each_study_can_be_run() -> None:
-    cell = next(
-        cell for cell in STUDY.cells(Options(seeds=1)) if cell["lie"] == "copies" and cell["labels"] == "guarded"
-    )
-    assert STUDY.run(cell)["distinct"] < 0.1
 
 
 def points(seed: int, rows: int, columns: int, *, mean: float = 0.0, scale: float = 1.0) -> NDArray[np.float64]:
