@@ -143,7 +143,7 @@ class Comparison:
         for line in done:
             kernel = f"gamma·median = {line['scale']:g}" if line["scale"] else f"gamma = {line.settings['gamma']:g}"
             groups.setdefault(f"{line['market']}, {kernel}", []).append(line)
-        figures, tables = {}, [_scale_table(groups)] if len(groups) > 1 else []
+        figures, tables = {}, []
         for name, mine in groups.items():
             path = out / (name.translate(str.maketrans(" ·", "-_", ",=")) + ".svg")
             figures[_draw(mine, path, title=f"{self.title}: {name}")] = f"{name}: MMD² and accuracies; {SIMULATED}"
@@ -267,25 +267,6 @@ def _guarantee(stated: Mapping[str, Any]) -> str:
     if epsilon is None:
         return str(basis) if basis == "none" else f"none ({basis})"
     return f"{epsilon:g} ({basis})"
-
-
-def _scale_table(groups: Mapping[str, Sequence[RecordLine]]) -> Table:
-    """The same summaries' percentages under each kernel: they say as much about the kernel as about the method."""
-    common = sorted(set.intersection(*({line["size"] for line in mine} for mine in groups.values()))) or [0]
-    size = common[len(common) // 2]
-    rows: dict[str, list[str]] = {}
-    for number, mine in enumerate(groups.values()):
-        for series, lines in _by_series(mine).items():
-            values = _increase(mine, lines, "greedy").get(size)
-            if values and series[0] != "greedy":
-                cells = rows.setdefault(_label(series), ["-"] * len(groups))
-                cells[number] = f"{fmean(values):+.0f}%"
-    return Table(
-        f"Increase of MMD² over the paper's greedy at {size} rows, by kernel",
-        ("method", *groups),
-        [(name, *cells) for name, cells in rows.items()],
-        f"A percentage depends on the kernel's scale. {SIMULATED_SENTENCE}",
-    )
 
 
 def _setting(lines: Sequence[RecordLine]) -> list[str]:

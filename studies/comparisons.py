@@ -98,8 +98,8 @@ ADULT_STATES = Comparison(
     ),
     data="adult-states",
     variants=("workers",),
-    seeds=10,
-    sizes=(50, 100, 200, 400),
+    seeds=5,
+    sizes=(50, 100, 200),
     widths=(Width(gamma=0.1), Width(scale=1.0)),
     methods=_STATES_METHODS,
 )

@@ -165,13 +165,6 @@ METHODS: dict[str, Method] = {
             offers=True,
         ),
         Method(
-            "uniform-offers-plain",
-            "uniform offers, not thinned",
-            "uniform offers as they are drawn",
-            partial(_protocol, offers="uniform", epsilon=0.0, thinning=False),
-            offers=True,
-        ),
-        Method(
             "private", "private greedy (paper)", "Algorithm 3 as published, with its own epsilons", observed_protocol
         ),
         Method("private-hashed", "private greedy, on hashes", "the same, where owners send hashes", hashed_protocol),

@@ -19,17 +19,17 @@ from studies.contract import Cell, Options, Presentation, RecordLine, Table
 from studies.frontier_market import RIGHT, load_images
 from studies.pages import mean_table
 
-PARTS = (
-    "condition",
-    "features",
-    "mean release",
-    "greedy",
-    "small optimum",
-    "characteristic function",
-    "hashes",
-    "small changes",
-    "five points",
-)
+PARTS = {
+    "condition": 0,
+    "features": 1,
+    "mean release": 2,
+    "small optimum": 4,
+    "characteristic function": 5,
+    "hashes": 6,
+    "small changes": 7,
+    "five points": 8,
+}
+"""With the number of each part's coins."""
 _SEEDS = 5
 _PAPER_GAMMA = 0.1
 _SCALES = (1.0, 3.0, 10.0)
@@ -41,8 +41,6 @@ _ITERATION_GRID = (50, 140, 500, 1656, 5000, 19600)
 _EPSILON_GRID = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 _MEAN_ROWS_GRID = (50, 100, 360, 1000, 3000, 10_000, 30_000)
 _SEED_ROWS = 150
-_SIZES = (10, 25, 50, 100)
-_SUBSETS = 5000
 _POOL, _TARGET = 1500, 70
 _ANGLES = (2000, 20_000)  # twice as many frequencies as are averaged over
 _TRAINED = 200
@@ -59,9 +57,9 @@ class Theory:
     description = "the paper's conditions and bounds beside what is measured"
 
     def cells(self, options: Options) -> Sequence[Cell]:
-        """Seed by seed, part by part; ``--methods`` names parts, ``--sizes`` the sizes of greedy's summaries."""
+        """Seed by seed, part by part; ``--methods`` names parts."""
         images = load_images(options.data)
-        wanted = options.chosen(PARTS)
+        wanted = options.chosen(tuple(PARTS))
         epsilons = options.epsilons or _EPSILON_GRID
         return [
             Cell(
@@ -71,13 +69,13 @@ class Theory:
             )
             for seed in range(options.seeds or _SEEDS)
             for part in wanted
-            for settings in _settings(part, epsilons, options.sizes or _SIZES)
+            for settings in _settings(part, epsilons)
         ]
 
     def run(self, cell: Cell) -> dict[str, Any]:
         """One measurement."""
         images = load_images(cell.source)
-        coins = np.random.default_rng([cell["seed"], PARTS.index(cell["part"])])
+        coins = np.random.default_rng([cell["seed"], PARTS[cell["part"]]])
         order = coins.permutation(len(images.rows))
         rows = images.rows[order]
         part = cell["part"]
@@ -126,20 +124,12 @@ class Theory:
                 epsilon=cell["epsilon"] or _NO_NOISE,
                 seed=cell["seed"],
             )
-        target, pool, right = _market(rows, images.digits[order])
+        target, pool = _market(rows, images.digits[order])
         if part == "five points":
-            needed = float(
-                measures.theorem_condition(np.concatenate([pool[:5], target[:5]]), gamma=1.0)["needed_gamma"]
-            )
-            return {
-                name: float(holds) for name, holds in measures.enumerated(pool[:5], target[:5], gamma=needed).items()
-            }
+            needed = _condition_gamma(pool[:5], target[:5])
+            found = measures.enumerated(pool[:5], target[:5], gamma=needed)
+            return {name: float(holds) for name, holds in found.items()}
         gamma = _gamma(target, cell["scale"]) if cell["scale"] else _condition_gamma(pool, target)
-        if part == "greedy":
-            values = measures.subset_values(
-                pool, target, right, size=cell["size"], gamma=gamma, subsets=_SUBSETS, seed=cell["seed"]
-            )
-            return {**values, "gamma": gamma}
         return _small_pools(pool, target, gamma, coins)
 
     def present(self, lines: Sequence[RecordLine], out: Path) -> Presentation:  # noqa: ARG002 - no figures
@@ -150,7 +140,7 @@ class Theory:
         return Presentation("The paper's conditions and bounds beside what is measured", _words(done), tables)
 
 
-def _settings(part: str, epsilons: Sequence[float], sizes: Sequence[int]) -> list[dict[str, Any]]:
+def _settings(part: str, epsilons: Sequence[float]) -> list[dict[str, Any]]:
     if part == "condition":
         return [{"rows": rows, "scale": scale} for rows in _ROWS for scale in (None, *_SCALES)]
     if part == "features":
@@ -176,9 +166,6 @@ def _settings(part: str, epsilons: Sequence[float], sizes: Sequence[int]) -> lis
             *({**base, "rows": value} for value in _MEAN_ROWS_GRID),
         ]
         return [settings for index, settings in enumerate(varied) if settings not in varied[:index]]
-    if part == "greedy":
-        # Scale None: the least gamma at which the condition of Theorem 1 holds.
-        return [{"size": size, "scale": scale} for scale in (1.0, 3.0, None) for size in sizes]
     return [{"scale": scale} for scale in (*_SMALL_SCALES, None)]
 
 
@@ -187,12 +174,12 @@ def _gamma(rows: Rows, scale: float | None) -> float:
     return _PAPER_GAMMA if scale is None else median_gamma(rows, scale=scale, coins=np.random.default_rng(0))
 
 
-def _market(rows: Rows, digits: NDArray[np.int64]) -> tuple[Rows, Rows, NDArray[np.bool_]]:
-    """Target, pool, and which rows of the pool are of the target's digits."""
+def _market(rows: Rows, digits: NDArray[np.int64]) -> tuple[Rows, Rows]:
+    """Target and pool."""
     wanted = [np.flatnonzero(digits == digit)[: round(share * _TARGET)] for digit, share in RIGHT.items()]
     target = np.concatenate(wanted)
     pool = np.setdiff1d(np.arange(len(rows)), target)[:_POOL]
-    return rows[target], rows[pool], np.isin(digits[pool], list(RIGHT))
+    return rows[target], rows[pool]
 
 
 def _condition_gamma(pool: Rows, target: Rows) -> float:
@@ -307,23 +294,6 @@ def _five_points_table(lines: Sequence[RecordLine]) -> Table:
     return mean_table(title, lines, lambda _: "condition met", names)
 
 
-def _greedy_table(lines: Sequence[RecordLine]) -> Table:
-    return mean_table(
-        "Objective J of greedy and of random subsets",
-        lines,
-        lambda line: f"{_width(line['scale'], 'condition met')}, {line['size']} rows",
-        {
-            "greedy": ("greedy", ".4f"),
-            "best, right digits": ("best_right", ".4f"),
-            "best, all rows": ("best_any", ".4f"),
-            "mean, right digits": ("mean_right", ".4f"),
-            "mean, all rows": ("mean_any", ".4f"),
-            "at MMD² = 0": ("ceiling", ".4f"),
-        },
-        first="kernel and size",
-    )
-
-
 def _characteristic_table(lines: Sequence[RecordLine]) -> Table:
     known = {
         "from 0, where k does not add up to 0": ("unbalanced", ".4f"),
@@ -382,7 +352,6 @@ _TABLES = {
     "features": _features_table,
     "mean release": _mean_release_table,
     "small changes": _small_changes_table,
-    "greedy": _greedy_table,
     "small optimum": _small_pool_table,
     "five points": _five_points_table,
     "characteristic function": _characteristic_table,

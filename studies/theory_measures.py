@@ -294,33 +294,6 @@ def mean_release_bound(*, size: int, dimension: int, iterations: int, epsilon: f
     )
 
 
-def subset_values(
-    pool: Rows, target: Rows, right: NDArray[np.bool_], *, size: int, gamma: float, subsets: int, seed: int
-) -> Numbers:
-    """The objective J of greedy's summary beside those of many random subsets of the same size.
-
-    Args:
-        pool: rows to select from.
-        target: rows to match.
-        right: which rows of the pool are of the target's classes: half of the subsets are drawn from those alone.
-        size: rows of a summary.
-        gamma: width of the kernel.
-        subsets: how many of each sort are drawn.
-        seed: of the draws.
-    """
-    kernel, attraction = _kernels(pool, target, gamma)
-    coins = np.random.default_rng(seed)
-    numbers: Numbers = {"greedy": _value(kernel, attraction, exact_greedy(pool, target, size, gamma=gamma).indices)}
-    for name, among in (("any", np.arange(len(pool))), ("right", np.flatnonzero(right))):
-        if len(among) < size:
-            raise InvalidArgument("size", size, f"must be at most {len(among)}, the rows of the target's classes")
-        drawn = [coins.choice(among, size=size, replace=False) for _ in range(subsets)]
-        values = np.array([_value(kernel, attraction, chosen) for chosen in drawn])
-        numbers |= {f"best_{name}": float(values.max()), f"mean_{name}": float(values.mean())}
-    within = rbf_kernel(target.astype(np.float64), target.astype(np.float64), gamma=gamma).mean()
-    return numbers | {"ceiling": float(within)}
-
-
 def small_optimum(pool: Rows, target: Rows, *, size: int, gamma: float) -> Numbers:
     """Greedy's J beside the best of all subsets of a pool small enough to try them all."""
     kernel, attraction = _kernels(pool, target, gamma)

@@ -18,6 +18,7 @@ import yaml
 import likeset
 from documented_pages import PAGES, ROOT, Command, anchors, assert_shown, blocks, commands, files_to_paste, prose
 from likeset.app.cli import whole_program
+from studies.registry import STUDIES
 
 ENVIRONMENT = Path(sys.executable).parents[1]
 HEART = Path(os.environ.get("LIKESET_DATA", ROOT.parent / "shared/data")) / "heart_disease_4hospitals.csv"
@@ -76,6 +77,24 @@ def test_names_in_the_notation_exist() -> None:
     rows = re.findall(r"\| `((?:likeset|studies)\.[\w.]+)\.(\w+)`", read("docs/notation.md"))
     assert len(rows) > 20
     assert [name for module, name in rows if not hasattr(importlib.import_module(module), name)] == []
+
+
+def test_every_part_of_the_paper_names_what_exists() -> None:
+    """Modules, commands and tests; a part without a place or without a test is declined, with the reason."""
+    table = read("docs/paper-audit.md").partition("\n## Every part of the paper")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 50
+    for part, place, *test in rows:
+        if place.startswith("declined: "):
+            assert len(place) > 30 and "".join(test).strip(" |") == "", part  # noqa: PT018 - one row
+            continue
+        for module, name in re.findall(r"`((?:likeset|studies)\.[\w.]+)\.(\w+)`", place):
+            assert hasattr(importlib.import_module(module), name), part
+        for study in re.findall(r"`make study NAME=([\w-]+)`", place):
+            assert study in STUDIES, part
+        assert re.search(r"`(likeset|studies)\.|`make study NAME=|\]\(proofs/", place), part
+        (named,) = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", " ".join(test))
+        assert f"def {named[1]}(" in read(named[0]), part
 
 
 def test_names_in_the_proofs_exist() -> None:

@@ -33,8 +33,8 @@ _LEAST_EPSILON = 2.0**-40  # of the threshold: ranks, offsets and noise then sta
 class Bids:
     """One bid per owner, in the public order of owners; ``None`` (or not a number) for an absent owner.
 
-    ``waited`` is for how many rounds, this one included, each owner has bid the same row; only the paper's auction
-    looks at it.
+    ``waited`` counts the rounds, this one included and not only consecutive ones, in which each owner has bid this
+    row; only the paper's auction looks at it.
     """
 
     values: tuple[float | None, ...]

@@ -444,7 +444,7 @@ class InteractiveCurator(Curator):
         return [self._finish()]
 
     def _best_at_hand(self) -> int:
-        """Position of the pool's best row; equal ones by owner, then by handle, as owners rank them."""
+        """Position of the pool's best row under the current releases; equal ones by owner, then by handle, as bids."""
         scores = self._gains(np.stack([row.features for row in self._pool]))
         handles = np.array([row.held.offer.handles[0] for row in self._pool])
         owners = np.array([row.held.owner for row in self._pool])
