@@ -249,7 +249,8 @@ class Watch:
             mail = market.mail(agreed.consumer)
             asked = mail.run(bytes.fromhex(agreed.digest))
             owners = set(shape.owners)
-            approved = {who for who in owners if (who, number) in book.approved or who in market.shape.automatic}
+            automatic = {(who, number) for who in market.shape.automatic} - book.declined
+            approved = {who for who in owners if (who, number) in book.approved | automatic}
             if asked is None or not asked.mailbox or book.excuse(market, number):
                 continue
             if len(approved) < shape.quorum or any((who, number) not in book.declined for who in owners - approved):

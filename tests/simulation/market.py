@@ -409,7 +409,7 @@ class Market:
         finally:
             self.act = before
             line = f"{'  ' * nested}{self.step}: {event}{f' [{act.struck}]' if act.struck else ''} {outcome}"
-            self.trace.append(re.sub(r"\.[0-9a-f]{1,8}\b", "", line.replace(str(self.place), ""))[:200])
+            self.trace.append(re.sub(r"\.[0-9a-f]{8}\b", "", line.replace(str(self.place), ""))[:200])
         if event.ends:
             self.drop(act.who)
         if not nested:

@@ -1,4 +1,7 @@
-"""Sequences of events that chance rarely finds, each in the words of a trace (``plan.events_of``)."""
+"""Sequences of events that chance rarely finds, or that failed once, in the words of a trace (``plan.events_of``).
+
+A seed means something else after any change of plans; a story stays what it is.
+"""
 
 from dataclasses import dataclass, field
 

@@ -33,8 +33,3 @@ def test_all_invariants_hold(first: int) -> None:
 
 def test_a_seed_is_the_same_twice() -> None:
     _simulate("--seeds", "10", "11", "--twice")
-
-
-@pytest.mark.slow
-def test_seeds_that_failed_once() -> None:
-    _simulate("--corpus")
