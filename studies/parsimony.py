@@ -21,7 +21,6 @@ from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.privacy import auction
 from likeset.privacy.auction import auction_epsilon, auction_patience
 from likeset.privacy.noise import SimulatedNoise
-from likeset.protocol.terms import RELEASE_SCALE
 from likeset.summarizer import Summarizer
 from studies.contract import Cell, Options, Presentation, RecordLine, Table
 
@@ -315,7 +314,7 @@ def _run_sealed(cell: Cell, market: Crowd, gamma: float) -> tuple[int, Rows]:
         epsilon=cell["epsilon"],
         delta=cell["delta"],
         gamma=gamma,
-        release_gamma=RELEASE_SCALE * gamma,
+        release_gamma=gamma / 3.0,
         auction="everyone" if cell["method"] == "everyone once" else "threshold",
         auction_epsilon=cell["epsilon"],
         noise="simulated",

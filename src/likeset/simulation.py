@@ -24,7 +24,7 @@ from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.prices import planned_views
 from likeset.protocol.sealed import Consumer, Curator
 from likeset.protocol.split import OWNERS, make_curator
-from likeset.protocol.terms import PRESETS, RELEASE_SCALE, RunSettings, Terms
+from likeset.protocol.terms import PRESETS, RunSettings, Terms
 from likeset.run.draft import Draft
 from likeset.run.job import Inputs, TableRows
 from likeset.tables.scan import MemoryScan
@@ -123,6 +123,7 @@ def _draw_mix(
 
 
 DELTA = 1e-5
+_RELEASE_SCALE = 1.0 / 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +245,8 @@ def _terms(task: Task, settings: Mapping[str, Any]) -> tuple[Terms, bool | None]
     pays = draft.offers == "tilted" if asked else None
     # A study must see tilted offers where they do not pay, too: what the draft would fall back to is overruled.
     draft.offers = "uniform" if wanted.offers == "uniform" else "tilted"
-    usual = task.gamma * (1.0 if wanted.protocol == "interactive" else RELEASE_SCALE)
+    # The kernels of selections in studies are narrower than the usual one; those of releases are not.
+    usual = task.gamma * (1.0 if wanted.protocol == "interactive" else _RELEASE_SCALE)
     terms = Terms.settled(
         draft.planned(target_budget=draft.budget),
         gamma=wanted.release_gamma or usual,

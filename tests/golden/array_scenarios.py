@@ -91,7 +91,7 @@ SCENARIOS: dict[str, Scenario] = {
     "sealed, threshold": Scenario(2, _THRESHOLD, owners=8),
     "sealed, threshold by itself": Scenario(3, {"size": 2, "offer_factor": 3.0, "epsilon": 16.0}, owners=9),
     "sealed, two rows per unit": Scenario(5, {"rows_per_unit": 2, "epsilon": 12.0}),
-    "sealed, add or remove": Scenario(6, {"relation": "add-or-remove", "declared_size": 55}),
+    "sealed, add or remove": Scenario(5, {"relation": "add-or-remove", "declared_size": 55}),
     "sealed, every row offered": Scenario(7, {"offer_factor": 100.0}),
     "sealed, fewer rows than wanted": Scenario(8, {"size": 16, "allow_fewer": True}, owners=2, size=4),
     "interactive": Scenario(9, _ROUNDS),

@@ -39,7 +39,7 @@ from likeset.protocol.party import (
     title_of_message,
 )
 from likeset.protocol.prices import auction_plan, target_plan
-from likeset.protocol.terms import MOST_FOLDS, RELEASE_SCALE, Terms
+from likeset.protocol.terms import MOST_FOLDS, Terms
 from likeset.protocol.wire import (
     Asked,
     Delivery,
@@ -325,7 +325,7 @@ def draw_offer(terms: Terms, scan: Scan, weighing: Weighing, *, key: int) -> Dra
         weighing.sample.rows[proxies],
         weights / weights.sum(),
         count,
-        gamma=terms.kernel.gamma / RELEASE_SCALE,
+        gamma=terms.kernel.gamma,
     )
     return DrawnRows(candidates.row_numbers[kept], candidates.records.take(kept))
 

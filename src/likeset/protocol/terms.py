@@ -36,8 +36,6 @@ MOST_SHOWN = 500
 """Characters of a text in terms, such as the purpose: stewards are shown that many."""
 MOST_SPLIT_TARGET = 1 << 14
 """Rows of the target of a split run."""
-RELEASE_SCALE = 1.0 / 3.0
-"""Gamma of the release relative to that of the selection: wider, to tell relevant rows from others, not detail."""
 SUMMARY_RELEASE = "summary-release"
 """The name under which releases about the summary must be accepted where not everyone is asked in every round."""
 WITNESS = "witness"
@@ -469,7 +467,7 @@ class Kernel(KernelShape):
     """The feature map of the releases: owners see it, so it comes from public facts."""
 
     # Its root and products with squared distances are numbers.
-    gamma: float = _amount("width of the kernel; wider than the one used for selection", 1e-100, 1e100, "drawn")
+    gamma: float = _amount("width of the kernel", 1e-100, 1e100, "drawn")
     seed: int = _count("selects the frequencies; public", MAX_SEED, "drawn", least=0)
     # No number of a row is larger in size: as the schema declares, or as large as gamma allows if 0. Rows beyond it are
     # no rows of the run, so that features of all others are numbers.
@@ -503,7 +501,7 @@ def _largest_entry(gamma: float, columns: int) -> float:
     is beyond 8.6 (they are made from 53 bits), and an angle is a sum of ``columns`` products with them.
     """
     by_angles = _LARGEST_ANGLE / (_LARGEST_NORMAL * math.pow(columns, 1.5) * math.sqrt(2.0 * gamma))
-    by_exponents = math.sqrt(LARGEST_EXPONENT / columns / (4.0 * gamma / RELEASE_SCALE))
+    by_exponents = math.sqrt(LARGEST_EXPONENT / columns / (4.0 * gamma))
     return min(arguments.LARGEST_SINGLE, by_angles, by_exponents)
 
 

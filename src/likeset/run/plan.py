@@ -26,7 +26,6 @@ from likeset.protocol import notices
 from likeset.protocol.notices import Notice, notice_documents
 from likeset.protocol.prices import PlannedView, auction_plan, limit_of, planned_views, size_event, summary_event
 from likeset.protocol.terms import (
-    RELEASE_SCALE,
     Budget,
     PlannedTerms,
     RunSettings,
@@ -105,7 +104,7 @@ def split_width(settings: RunSettings, inputs: Inputs, release_gamma: float) -> 
     """
     if settings.gamma != "median":
         return settings.gamma
-    gamma, columns = settings.gamma_scale * release_gamma / RELEASE_SCALE, inputs.target.rows.shape[1]
+    gamma, columns = settings.gamma_scale * release_gamma, inputs.target.rows.shape[1]
     return min(gamma, largest_split_gamma(_largest_entry(inputs), columns))
 
 
@@ -135,7 +134,7 @@ def public_width(settings: RunSettings, inputs: Inputs, *, released: bool) -> fl
     if settings.release_gamma is not None:
         gamma = settings.release_gamma
     elif inputs.public_rows is not None:
-        gamma = gamma_by_median("public_rows", inputs.public_rows, scale=RELEASE_SCALE)
+        gamma = gamma_by_median("public_rows", inputs.public_rows, scale=1.0)
     elif settings.schedule == "experiment":
         gamma = PAPER_GAMMA
     elif released:
@@ -152,8 +151,8 @@ def public_width(settings: RunSettings, inputs: Inputs, *, released: bool) -> fl
 def check_width(argument: str, gamma: float, inputs: Inputs) -> None:
     """Exponents of the kernel must be numbers in single precision, and what rounding leaves of them below 1."""
     in_thinning = argument == "release_gamma"
-    finest, digits = (gamma / RELEASE_SCALE, _DIGITS_SINGLE) if in_thinning else (gamma, _DIGITS_DOUBLE)
-    if not is_usable_width(gamma, inputs.largest_squared_norm) or _loses_exponents(finest, inputs, digits=digits):
+    digits = _DIGITS_SINGLE if in_thinning else _DIGITS_DOUBLE
+    if not is_usable_width(gamma, inputs.largest_squared_norm) or _loses_exponents(gamma, inputs, digits=digits):
         reason = "is too large for these rows: a kernel of them is not a number; scale them to about 1"
         raise InvalidArgument(argument, f"{gamma:g}", reason)
 
@@ -161,7 +160,7 @@ def check_width(argument: str, gamma: float, inputs: Inputs) -> None:
 def check_scale(inputs: Inputs, *, released: bool) -> None:
     """Where the release's width comes from the public grid, rows must lie as near to one another as that expects."""
     nearest = min(width_choice.grid(inputs.target.rows.shape[1]))
-    is_wide = _loses_exponents(max(NO_WIDTH, RELEASE_SCALE / nearest) / RELEASE_SCALE, inputs, digits=_DIGITS_SINGLE)
+    is_wide = _loses_exponents(max(NO_WIDTH, 1.0 / nearest), inputs, digits=_DIGITS_SINGLE)
     if is_wide or (released and 0.0 < (inputs.largest_squared_distance or 0.0) < nearest):
         how = "some rows lie hundreds of units" if is_wide else "all rows lie within a few hundredths of a unit"
         reason = (
@@ -387,7 +386,7 @@ class Plan:
 
         charge = Charge(((View.owners(self.inputs.consumer), event),))
         data = ledger.draw(charge, run, request=Request(self.terms.run, 0, f"{self.terms.consumer}/width"))
-        return RELEASE_SCALE / float(np.frombuffer(data, dtype=np.float64)[0])
+        return 1.0 / float(np.frombuffer(data, dtype=np.float64)[0])
 
 
 def make_plan(settings: RunSettings, inputs: Inputs) -> Plan:
