@@ -221,7 +221,7 @@ def closer_rows(curve: Sequence[float]) -> list[str]:
     excess = curve[-1] - min(curve) if curve else 0.0
     if not curve or not excess > _DILUTED * max(curve[-1], 1.0 / len(curve)):
         return []
-    near = [rows for rows, value in enumerate(curve, start=1) if value <= min(curve) + excess / 4.0]
+    near = [rows for rows, value in enumerate(curve, start=1) if value <= min(curve) + excess / 10.0]
     low, high = (f"{float(f'{rows:.1g}' if rows < 10 else f'{rows:.2g}'):,.0f}" for rows in (near[0], near[-1]))
     return [
         f"About the first {low} to {high} of the {len(curve):,} rows look closer than all of them (measured on your "
