@@ -41,7 +41,6 @@ from likeset.files import remove_unfinished
 from likeset.ledger.budget import Charge, Request
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Event, View
-from likeset.privacy.kept_rows import keep_key
 from likeset.protocol import notices
 from likeset.protocol.notices import Notice
 from likeset.protocol.party import CURATOR
@@ -376,7 +375,7 @@ class RunSecrets:
 
     @property
     def target_keep_key(self) -> int:
-        return keep_key(self.root, "target")
+        return self._derived("keep/target")
 
     def card(self, name: str) -> CardSecret:
         keys = [self._derived(f"card/{part}/{name}").to_bytes(_BYTES, "big") for part in range(4)]
@@ -393,7 +392,7 @@ class RunSecrets:
         return self._derived(f"owner/{name}")
 
     def owner_keep_key(self, name: str) -> int:
-        return keep_key(self.owner_key(name), "rows")
+        return self._derived(f"keep/owner/{name}")
 
     def _derived(self, purpose: str) -> int:
         text = f"likeset/run/{purpose}/".encode() + self.root.to_bytes(_BYTES, "big")
