@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.geometry.kernels import median_gamma
+from likeset.simulation import DELTA
 from studies import theory_measures as measures
 from studies.contract import Cell, Options, Presentation, RecordLine, Table
 from studies.frontier_market import RIGHT, load_images
@@ -28,6 +29,7 @@ PARTS = {
     "hashes": 6,
     "small changes": 7,
     "five points": 8,
+    "budget": 9,
 }
 """With the number of each part's coins."""
 _SEEDS = 5
@@ -39,6 +41,7 @@ _PAIRED_ROWS = 400
 _DIMENSION, _ITERATIONS, _EPSILON, _MEAN_ROWS = 140, 1656, 0.01, 360  # the paper's, and about its target
 _ITERATION_GRID = (50, 140, 500, 1656, 5000, 19600)
 _EPSILON_GRID = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+_BUDGET_ROWS = 1000
 _MEAN_ROWS_GRID = (50, 100, 360, 1000, 3000, 10_000, 30_000)
 _SEED_ROWS = 150
 _POOL, _TARGET = 1500, 70
@@ -124,6 +127,16 @@ class Theory:
                 epsilon=cell["epsilon"] or _NO_NOISE,
                 seed=cell["seed"],
             )
+        if part == "budget":
+            return measures.budgeted_release(
+                rows[:_BUDGET_ROWS],
+                gamma=_gamma(rows, 1.0),
+                dimension=_DIMENSION,
+                iterations=cell["iterations"],
+                epsilon=1.0,
+                delta=DELTA,
+                seed=cell["seed"],
+            )
         target, pool = _market(rows, images.digits[order])
         if part == "five points":
             needed = _condition_gamma(pool[:5], target[:5])
@@ -158,6 +171,8 @@ def _settings(part: str, epsilons: Sequence[float]) -> list[dict[str, Any]]:
         ]
     if part == "five points":
         return [{}]
+    if part == "budget":
+        return [{"iterations": steps} for steps in (_ITERATIONS, _DIMENSION**2, None)]
     if part == "mean release":
         base = {"iterations": _ITERATIONS, "epsilon": _EPSILON, "rows": _MEAN_ROWS}
         varied = [
@@ -272,6 +287,16 @@ def _mean_release_table(lines: Sequence[RecordLine]) -> Table:
     )
 
 
+def _budget_table(lines: Sequence[RecordLine]) -> Table:
+    return mean_table(
+        f"Release of a mean of {_BUDGET_ROWS:,} rows at epsilon 1, delta {DELTA:g}, replace-one: error in a "
+        "row's score, RMS",
+        lines,
+        lambda line: f"h_2, T = {line['iterations']:,}" if line["iterations"] else "Gaussian noise, paired features",
+        {"error": ("along_rows", ".4f"), "of zeros": ("nothing", ".4f")},
+    )
+
+
 def _small_changes_table(lines: Sequence[RecordLine]) -> Table:
     return mean_table(
         f"h_2 of a summary that grows from {_SEED_ROWS} to {_SEED_ROWS + _GROWN} rows, one row a release: error in "
@@ -351,6 +376,7 @@ _TABLES = {
     "condition": _condition_table,
     "features": _features_table,
     "mean release": _mean_release_table,
+    "budget": _budget_table,
     "small changes": _small_changes_table,
     "small optimum": _small_pool_table,
     "five points": _five_points_table,

@@ -18,7 +18,8 @@ from likeset.errors import InvalidArgument
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import blocks, rbf_kernel
-from likeset.privacy import mwem_mean
+from likeset.privacy import gaussian_mean, mwem_mean
+from likeset.privacy.accounting import mwem_epsilon
 from likeset.privacy.events import ROW, Norm, Relation, RowSum
 from likeset.privacy.noise import SimulatedNoise
 
@@ -234,6 +235,28 @@ def mean_release_error(
         "bound": mean_release_bound(size=len(rows), dimension=dimension, iterations=iterations, epsilon=epsilon),
         "range": math.sqrt(2.0 / dimension),
     }
+
+
+def budgeted_release(
+    rows: Rows, *, gamma: float, dimension: int, iterations: int | None, epsilon: float, delta: float, seed: int
+) -> Numbers:
+    """Error in a row's score of a mean released within a budget: ``h_2``, or Gaussian noise on paired features.
+
+    ``nothing`` is that of a release of zeros. The relation is replace-one; without iterations the noise is Gaussian.
+    """
+    kind: Literal["paper", "paired"] = "paired" if iterations is None else "paper"
+    hashed = FourierFeatures(rows.shape[1], dimension, gamma, seed, kind)(rows)
+    truth, noise = hashed.mean(axis=0, dtype=np.float64), SimulatedNoise(seed)
+    if iterations is None:
+        unit = gaussian_mean.unit_rows(ROW, Relation.REPLACE_ONE)
+        normal = gaussian_mean.plan(unit, size=len(rows), dimension=dimension, epsilon=epsilon, delta=delta)
+        released = gaussian_mean.run(normal, hashed, noise).value
+    else:
+        quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=Relation.REPLACE_ONE)
+        each = mwem_epsilon(quantity, iterations=iterations, epsilon=epsilon, delta=delta)
+        steps = mwem_mean.MwemPlan(len(rows), dimension, each, iterations, quantity)
+        released = mwem_mean.run(steps, hashed, noise).value.mean
+    return {"along_rows": _along(hashed, released - truth), "nothing": _along(hashed, truth)}
 
 
 def mwem_bound(*, size: int, dimension: int, iterations: int, epsilon: float, c: float = 3.0) -> float:

@@ -325,6 +325,18 @@ def test_the_theorem_on_multiplicative_weights_and_the_lemma_on_rounding_hold() 
     assert bound == pytest.approx(2 * q * math.sqrt(d * math.log(2 * d + 1) / d**2) + 11 * math.log(d) / eps)
 
 
+def test_within_a_budget_gaussian_noise_errs_less_than_multiplicative_weights() -> None:
+    rows = public_coins(35).normal(size=(400, 3)).astype(np.float32)
+
+    def error(iterations: int | None, epsilon: float) -> float:
+        given = {"gamma": 0.3, "dimension": 20, "delta": 1e-5, "seed": 1, "epsilon": epsilon}
+        return measures.budgeted_release(rows, iterations=iterations, **given)["along_rows"]  # type: ignore[arg-type]
+
+    assert error(None, 1.0) < error(89, 1.0)
+    assert error(None, 10.0) < 0.5 * error(None, 1.0)
+    assert error(89, 100.0) < error(89, 0.1)
+
+
 def test_small_changes_are_followed_in_few_steps_unless_noise_drowns_them() -> None:
     rows = public_coins(34).normal(size=(90, 3)).astype(np.float32)
     rows[40:] += 1.0
