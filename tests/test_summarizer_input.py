@@ -1,5 +1,6 @@
 """What is given to the Summarizer: scales, and bad input, which is refused by name before anything is spent."""
 
+import tracemalloc
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from likeset import Interactive, LikesetWarning, Summarizer
 from likeset.errors import InvalidArgument
 from likeset.simulation import digits_market
+from likeset.tables.frames import MarketArrays
 from summarizer_world import LABELS, OWNERS, PAPER, PAPER_PARTS, TARGET, rows, simulated
 
 Tables = tuple[NDArray[Any], dict[str, NDArray[Any]]]
@@ -254,3 +256,17 @@ def test_rows_on_any_scale_give_numbers_or_a_refusal(kind: str, power: int) -> N
     assert outcome(tables, **settings) in {"fitted", "target", "owners['a']", "owners['b']", "gamma_scale", "gamma"} | (
         {"release_gamma"} if "release_gamma" in settings else set()
     )
+
+
+def test_checks_of_arrays_copy_a_small_part_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of 16 MB: their squared distances are taken in blocks, and no digest is made without a ledger to keep it."""
+    owners = {"a": np.ones((40_000, 100), dtype=np.float32)}
+    arrays = MarketArrays.checked(np.zeros((50, 100), dtype=np.float32), owners, None, None)
+    tracemalloc.start()
+    try:
+        assert arrays.largest_squared_distance == 100.0
+        assert tracemalloc.get_traced_memory()[1] < 8e6
+    finally:
+        tracemalloc.stop()
+    monkeypatch.delattr(MarketArrays, "digest")
+    assert len(Summarizer(4, offers="uniform").fit(TARGET, OWNERS).summary_) == 4

@@ -172,7 +172,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         if self.schema is None:
             arrays = MarketArrays.checked(target, tables, labels, public_rows)
             inputs = self._inputs_of_arrays(arrays, safe)
-            market = nullcontext(_owners_of_arrays(settings, arrays, safe))
+            market = nullcontext(_owners_of_arrays(settings, arrays, safe, in_ledger=self.ledger is not None))
         else:
             inputs = self._inputs_of_frames(target, tables, labels, public_rows, draws.secrets)
             sources = {safe[name]: open_source(table, name=f"owners[{name!r}]") for name, table in tables.items()}
@@ -313,7 +313,9 @@ def _public_rows(argument: str, table: Any, schema: Schema) -> TableRows:
     return TableRows.read(table, schema, name=argument)
 
 
-def _owners_of_arrays(settings: RunSettings, arrays: MarketArrays, safe: Mapping[str, str]) -> OwnersTables:
+def _owners_of_arrays(
+    settings: RunSettings, arrays: MarketArrays, safe: Mapping[str, str], *, in_ledger: bool
+) -> OwnersTables:
     labels = arrays.labels or {}
     warnings = []
     if odd := columns_apart(arrays.target, arrays.owners):
@@ -327,7 +329,7 @@ def _owners_of_arrays(settings: RunSettings, arrays: MarketArrays, safe: Mapping
         warnings.append(notices.NOT_REPEATABLE)
     return OwnersTables(
         scans={safe[name]: MemoryScan(rows, labels.get(name)) for name, rows in arrays.owners.items()},
-        content=arrays.digest(),
+        content=arrays.digest() if in_ledger else b"",
         names={},
         row_counts={safe[name]: len(rows) for name, rows in arrays.owners.items()},
         warnings=tuple(warnings),

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
+from likeset.geometry.kernels import blocks
 from likeset.tables.scan import without_dictionaries
 from likeset.tables.schema import MOST_LETTERS, narrow
 from likeset.tables.sources import arrow_table
@@ -102,9 +103,12 @@ class MarketArrays:
 
     @property
     def largest_squared_distance(self) -> float:
-        middle = self.target.mean(axis=0, dtype=np.float64)
-        moved = (table - middle for table in (self.target, *self.owners.values()))
-        return max(float(np.einsum("ij,ij->i", table, table).max()) for table in moved)
+        middle, largest = self.target.mean(axis=0, dtype=np.float64), 0.0
+        for table in (self.target, *self.owners.values()):
+            for part in blocks(len(table), width=table.shape[1]):
+                moved = table[part] - middle
+                largest = max(largest, float(np.einsum("ij,ij->i", moved, moved).max()))
+        return largest
 
     def digest(self) -> bytes:
         digest = hashlib.sha256()

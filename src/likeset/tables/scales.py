@@ -54,23 +54,31 @@ def columns_apart(target: Rows, owners: Mapping[str, Rows]) -> dict[int, list[st
     another scale. Spread alone tells little: a target may be a narrow part of the owners' rows.
     """
     own, *others = (rows[:: 1 + len(rows) // _ROWS].astype(np.float64) for rows in (target, *owners.values()))
+    own_scales, *scales = map(_scales, (own, *others))
     found = dict[int, list[str]]()
     for number in range(own.shape[1]):
         mine, *theirs = (rows[~np.isnan(rows[:, number]), number] for rows in (own, *others))
         pooled = np.concatenate(theirs)
         if len(mine) and len(pooled) and mine.min() < mine.max() and pooled.min() < pooled.max():
             beyond = mine.max() < pooled.min() or pooled.max() < mine.min()
-            odd = [name for name, one in zip(owners, theirs, strict=True) if beyond or _on_another_scale(mine, one)]
+            apart = (_are_apart(own_scales[number], one[number]) for one in scales)
+            odd = [name for name, is_apart in zip(owners, apart, strict=True) if beyond or is_apart]
             found |= {number: odd} if odd else {}
     return found
 
 
-def _on_another_scale(values: Floats, others: Floats) -> bool:
+def _scales(rows: Rows) -> Floats:
+    """For each column some quantiles of the sizes of its values, and their spread; NaN where few values tell."""
+    if not np.isnan(rows).any():
+        rows = rows if len(rows) >= _FEWEST else np.full((1, rows.shape[1]), np.nan)
+        return np.vstack([np.quantile(np.abs(rows), _QUANTILES, axis=0), rows.std(axis=0)]).T
+    columns = (column[~np.isnan(column)] for column in rows.T)
+    return np.concatenate([_scales(column[:, None]) for column in columns])
+
+
+def _are_apart(one: Floats, two: Floats) -> bool:
     """Whether spread and all quantiles of the sizes differ by a factor. Values that are mostly 0 do not tell."""
-    if min(len(values), len(others)) < _FEWEST:
+    if not (one.all() and two.all()):
         return False
-    one, two = ([*np.quantile(np.abs(column), _QUANTILES), column.std()] for column in (values, others))
-    if not all([*one, *two]):
-        return False
-    ratios = np.divide(one, two)
+    ratios = one / two
     return bool((ratios > _APART).all() or (ratios * _APART < 1.0).all())
