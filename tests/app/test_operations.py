@@ -1,4 +1,4 @@
-"""Operating a home: backup and restoration, older databases, a systemd unit, containers, notifications."""
+"""Operating a home: backup and restoration, databases of other versions, a systemd unit, containers, notifications."""
 
 import configparser
 import hashlib
@@ -21,11 +21,12 @@ import pytest
 from home_world import CANARY, CONSUMER, Clock, Network, answer, approve, invite, make_owner, opened, rows_text, terms
 from typed import document, mistake, run
 
-from likeset.errors import BadDocument
+from likeset.errors import BadDocument, LedgerUnavailable, LedgerUnreadable
 from likeset.homes import notify
 from likeset.homes.backup import LEFT_OUT
 from likeset.homes.home import TABLES, Home, make_party, utc_now
 from likeset.homes.notify import Notifier
+from likeset.homes.runs import end_of
 from likeset.ledger import ledger, sqlite_file
 
 RUN = terms(expires="2099-01-01")
@@ -147,19 +148,174 @@ def _spoil(good: Path, bad: Path, fault: str) -> None:
             spoiled.addfile(added, io.BytesIO())
 
 
-def test_a_database_of_an_older_likeset_is_refused_with_what_to_do(home: Path) -> None:
+def _with_letters(connection: sqlite3.Connection) -> bool:
+    return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'letters'").fetchall())
+
+
+def _mark_letters(connection: sqlite3.Connection) -> None:
+    if _with_letters(connection):
+        connection.execute("ALTER TABLE letters ADD COLUMN mark TEXT NOT NULL DEFAULT ''")
+        connection.execute("UPDATE letters SET mark = 'marked ' || id")
+
+
+def _index_marks(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE later (name TEXT)")
+    if _with_letters(connection):
+        connection.execute("CREATE INDEX letters_by_mark ON letters (mark)")
+
+
+_LATER = (*sqlite_file.MIGRATIONS, _mark_letters, _index_marks)
+_NOW = sqlite_file.OLDEST_VERSION + len(sqlite_file.MIGRATIONS)
+
+
+@pytest.fixture
+def used_home(tmp_path: Path) -> Path:
+    """The home of an owner that has sent rows."""
+    with opened(make_owner(tmp_path)) as owner:
+        invite(owner, RUN)
+        approve(owner, RUN)
+        answer(owner, RUN)
+    return tmp_path / "a"
+
+
+def _rows_of(home: Path, *tables: str) -> dict[str, list[Any]]:
     with closing(sqlite3.connect(home / "home.sqlite")) as connection:
-        connection.execute("PRAGMA user_version=3")
-    checks = {check["check"]: check for check in document("check", "--home", home, code=1)["checks"]}
-    assert not checks["home"]["ok"]
-    assert "use the likeset version that wrote it, or start a new ledger" in checks["home"]["detail"]
+        return {table: connection.execute(f"SELECT * FROM {table}").fetchall() for table in tables}  # noqa: S608
 
 
-def test_a_change_of_the_tables_needs_a_new_version() -> None:
-    """Raise ``_VERSION`` in sqlite_file.py with each change of this digest: tables of a home are not converted."""
+class TestMigrations:
+    def test_an_older_database_is_migrated_after_a_copy_and_its_log_stays_as_it_was(
+        self, used_home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before = _rows_of(used_home, "log", "drawn", "runs", "letters")
+        with Home(used_home) as old:
+            accounts = old.database.accounts()
+        monkeypatch.setattr(sqlite_file, "MIGRATIONS", _LATER)
+        with opened(used_home) as owner:
+            assert owner.home.database.accounts() == accounts
+            assert not owner.home.database.verify().problems
+            assert owner.mail.rows_sent(owner.mail.runs()[0]) > 0
+        after = _rows_of(used_home, "log", "drawn", "runs", "letters")
+        assert before["letters"]
+        assert after == before | {"letters": [(*row, f"marked {row[0]}") for row in before["letters"]]}
+        copy = used_home / f"home.sqlite.version-{_NOW}"
+        assert copy.stat().st_mode & 0o777 == 0o600
+        monkeypatch.undo()
+        (used_home / "home.sqlite").unlink()
+        copy.rename(used_home / "home.sqlite")
+        assert _rows_of(used_home, *before) == before
+        with Home(used_home) as old:  # the likeset that wrote it reads the copy
+            assert old.database.accounts() == accounts
+
+    def test_a_death_at_any_statement_leaves_the_old_database_or_the_new_one(
+        self, used_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        deaths = list[Path]()
+
+        class Watched(sqlite3.Connection):
+            """Before each statement, copies what a death would leave."""
+
+            def execute(self, *arguments: Any) -> sqlite3.Cursor:
+                if copying:
+                    deaths.append(tmp_path / "deaths" / str(len(deaths)))
+                    shutil.copytree(used_home, deaths[-1])
+                return super().execute(*arguments)
+
+        before, copying = _rows_of(used_home, "log", "letters"), True
+        real = sqlite3.connect
+        monkeypatch.setattr(sqlite_file, "MIGRATIONS", _LATER)
+        monkeypatch.setattr(sqlite3, "connect", lambda *given, **named: real(*given, **{"factory": Watched, **named}))
+        with Home(used_home) as home:
+            home.database.refresh()
+        copying = False
+        monkeypatch.setattr(sqlite3, "connect", real)
+        old = 0
+        for death in deaths:
+            with closing(sqlite3.connect(death / "home.sqlite")) as connection:
+                (version,) = connection.execute("PRAGMA user_version").fetchone()
+                assert version in (_NOW, _NOW + 2)
+            old += version == _NOW
+            if version == _NOW:
+                assert _rows_of(death, *before) == before
+            with Home(death) as home:
+                assert not home.database.verify().problems
+            assert _rows_of(death, "log")["log"] == before["log"]
+            assert [row[-1] for row in _rows_of(death, "letters")["letters"]] == [
+                f"marked {row[0]}" for row in before["letters"]
+            ]
+            assert (death / f"home.sqlite.version-{_NOW}").exists()
+            assert not [path for path in death.glob(".*") if path.name.endswith("-wal")]
+        assert 10 < old < len(deaths)
+
+    def test_a_newer_database_is_refused_by_the_commands_and_by_a_process_that_has_it_open(
+        self, used_home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with Home(used_home) as running:
+            running.database.refresh()
+            monkeypatch.setattr(sqlite_file, "MIGRATIONS", _LATER)
+            with Home(used_home) as later:
+                later.database.refresh()
+            monkeypatch.undo()
+            for use in (running.database.refresh, lambda: running.note("refused", "run", reason="a test")):
+                with pytest.raises(LedgerUnreadable, match="install that likeset again"):
+                    use()
+        checks = {check["check"]: check for check in document("check", "--home", used_home, code=1)["checks"]}
+        assert not checks["home"]["ok"]
+        assert f"has format {_NOW + 2}, of a later likeset" in checks["home"]["detail"]
+
+    def test_a_failed_migration_or_copy_changes_nothing(self, used_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        before = _rows_of(used_home, "log", "letters")
+        monkeypatch.setattr(sqlite_file, "MIGRATIONS", (*_LATER, _mark_letters))  # adds the column again
+        with Home(used_home) as home, pytest.raises(LedgerUnavailable, match="duplicate column"):
+            home.database.refresh()
+        assert _rows_of(used_home, "log", "letters") == before
+        (used_home / f"home.sqlite.version-{_NOW}").unlink()
+        (used_home / f"home.sqlite.version-{_NOW}").mkdir()
+        monkeypatch.setattr(sqlite_file, "MIGRATIONS", _LATER)
+        with Home(used_home) as home, pytest.raises(LedgerUnavailable, match="no copy could be kept"):
+            home.database.refresh()
+        assert _rows_of(used_home, "log", "letters") == before
+
+    def test_reading_an_older_ledger_changes_nothing(self, used_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with Home(used_home) as home:
+            accounts = home.database.accounts()
+        content = (used_home / "home.sqlite").read_bytes()
+        monkeypatch.setattr(sqlite_file, "MIGRATIONS", _LATER)
+        with ledger.Ledger(used_home / "home.sqlite", read_only=True) as only_read:
+            assert only_read.accounts() == accounts
+            assert not only_read.verify().problems
+        assert (used_home / "home.sqlite").read_bytes() == content
+        assert not list(used_home.glob("home.sqlite.version-*"))
+
+    def test_a_ledger_that_is_no_home_is_migrated_too(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with ledger.Ledger(tmp_path / "ledger") as old:
+            head = old.append("refused", "run", {"reason": "a test"}).number
+        monkeypatch.setattr(sqlite_file, "MIGRATIONS", _LATER)
+        with ledger.Ledger(tmp_path / "ledger") as new:
+            assert new.head().number == head
+
+    def test_copies_go_when_the_bytes_of_a_run_are_deleted(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        clock = Clock(utc_now())
+        with opened(make_owner(tmp_path), clock=clock) as owner:
+            invite(owner, RUN)
+            approve(owner, RUN)
+            answer(owner, RUN)
+        monkeypatch.setattr(sqlite_file, "MIGRATIONS", _LATER)
+        with opened(tmp_path / "a", clock=clock) as owner:
+            owner.mail.tick()
+            assert (tmp_path / "a" / f"home.sqlite.version-{_NOW}").exists()
+            clock.now = end_of(RUN) + timedelta(days=1)
+            owner.mail.tick()
+            assert not list((tmp_path / "a").glob("home.sqlite.version-*"))
+
+
+def test_a_change_of_the_tables_needs_a_migration() -> None:
+    """Add to ``MIGRATIONS`` in sqlite_file.py with each change of this digest."""
     statements = [*ledger.TABLES, *TABLES.values()]
     text = "\n".join(" ".join(statement.split()) for statement in statements)
-    assert (sqlite_file._VERSION, hashlib.sha256(text.encode()).hexdigest()[:16]) == (9, "cf8c3c914c18e53c")
+    assert (len(sqlite_file.MIGRATIONS), hashlib.sha256(text.encode()).hexdigest()[:16]) == (0, "cf8c3c914c18e53c")
 
 
 def test_one_process_at_a_time_runs_a_home_and_a_second_is_told_its_number(home: Path) -> None:

@@ -56,7 +56,11 @@ class TestUnusableFiles:
 
     @pytest.mark.parametrize(
         ("pragma", "said"),
-        [("application_id=5", "something else"), ("user_version=9", "has format 9"), ("user_version=1", "new ledger")],
+        [
+            ("application_id=5", "something else"),
+            ("user_version=1000", "install that likeset again"),
+            ("user_version=1", "new ledger"),
+        ],
     )
     def test_a_file_of_another_application_or_format_is_refused_and_stays_as_it_is(
         self, path: Path, pragma: str, said: str

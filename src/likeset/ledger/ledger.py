@@ -524,7 +524,7 @@ class Ledger:
             empty = connection.execute("SELECT 1 FROM drawn LIMIT 1").fetchone() is None
         if empty:  # otherwise copies of the remaining messages would lie in released blocks of the disk
             self._store.give_back_room()
-        if not self._store.empty_log():
+        if not self.empty_log():
             raise LedgerUnavailable(
                 f"ledger {self.path}: {removed} messages are removed, but another process still reads the "
                 "write-ahead log that holds their bytes; run the purge again when it has ended"
@@ -556,7 +556,11 @@ class Ledger:
         return Verification(state.head, tuple(problems))
 
     def empty_log(self) -> bool:
-        """Empty SQLite's write-ahead log, which contains deleted bytes until then; false if a reader prevents it."""
+        """Empty SQLite's write-ahead log, which contains deleted bytes until then; false if a reader prevents it.
+
+        Copies of older versions of the file hold such bytes, too, and are removed.
+        """
+        self._store.remove_copies()
         return self._store.empty_log()
 
     def close(self) -> None:

@@ -1,20 +1,27 @@
 """One SQLite file: durable writes, checked on opening, safe for several processes."""
 
+import glob
 import os
 import sqlite3
 import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
 from likeset.errors import InvalidArgument, LedgerUnavailable, LedgerUnreadable
-from likeset.files import locked, sync_folder
+from likeset.files import keep_private, locked, sync_folder
 
 _APPLICATION_ID = 0x4C_53_4C_31  # "LSL1": somebody else's database is never written to
-_VERSION = 9  # of the tables, and of what entries hold: the JSON form of events (``events.VERSION``) included
+OLDEST_VERSION = 9
+"""Of the tables. Files of this version and of each later one are migrated when they are opened."""
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], object], ...] = ()
+"""Each takes the tables one version further, by ``execute`` alone; a ledger that is no home has fewer tables.
+
+None is ever changed or removed. None touches ``log``: its entries are chained, and stay readable as they are.
+"""
 _UNREADABLE = ("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_FORMAT")
 _PRIVATE = 0o600
 _RETRY_SECONDS = 0.02
@@ -50,6 +57,7 @@ class SqliteFile:
         self._process = os.getpid()
         # Threads share one connection; SQLite would serialise calls, but not whole transactions.
         self._lock = threading.RLock()
+        self._version = OLDEST_VERSION + len(MIGRATIONS)
         with self._plain_words():
             self._check_file(read_only=read_only)
             self._connection = self._opened(read_only=read_only)
@@ -88,6 +96,11 @@ class SqliteFile:
         with self._lock, suppress(sqlite3.OperationalError):
             self._connection.executescript("PRAGMA incremental_vacuum")  # ``execute`` would free a single page
 
+    def remove_copies(self) -> None:
+        """Remove the copies that were kept before migrations: they hold what was deleted since."""
+        for copy in self.path.parent.glob(f"{glob.escape(self.path.name)}.version-*"):
+            copy.unlink(missing_ok=True)
+
     def close(self) -> None:
         with self._lock:
             if self._process == os.getpid():
@@ -115,6 +128,7 @@ class SqliteFile:
                 raise LedgerUnavailable(f"{self._name}: is being written already; a write cannot begin within another")
             self._connection.execute(begin)
             try:
+                self._version_found()  # a later likeset may have migrated the file under this process
                 yield self._connection
                 self._connection.execute("COMMIT")
             finally:
@@ -140,45 +154,81 @@ class SqliteFile:
             isolation_level=None,
             check_same_thread=False,
         )
-        connection.text_factory = _text
-        return connection
+        return _with_text(connection)
 
     def _prepare(
         self, statements: Sequence[str], fill: Callable[[sqlite3.Connection], None], *, read_only: bool
     ) -> None:
         with self.reading():  # one snapshot: another process may be filling the file just now
-            new = self._is_new()
+            found = self._version_found()
         if read_only:
-            if new:
+            if not found:
                 raise LedgerUnreadable(f"{self._name}: is empty")
+            if found < self._version:
+                self._migrate_in_memory(found)
             return
-        if new:
+        if not found:
             self._connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # before anything is written
         self._write_ahead()
         for pragma in _PRAGMAS:
             self._connection.execute(f"PRAGMA {pragma}")
-        if new:
-            with self.writing() as connection:
-                if self._is_new():  # nobody was faster
-                    for statement in statements:
-                        connection.execute(statement)
-                    fill(connection)
-                    connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
-                    connection.execute(f"PRAGMA user_version={_VERSION}")
+        if found == self._version:
+            return
+        with self.writing() as connection:
+            found = self._version_found()  # another process may have been faster
+            if not found:
+                for statement in statements:
+                    connection.execute(statement)
+                fill(connection)
+                connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
+            elif found < self._version:
+                self._keep_copy(found)
+            self._migrate(connection, found or self._version)
 
-    def _is_new(self) -> bool:
+    def _migrate(self, connection: sqlite3.Connection, found: int) -> None:
+        for migrate in MIGRATIONS[found - OLDEST_VERSION :]:
+            migrate(connection)
+        connection.execute(f"PRAGMA user_version={self._version}")
+
+    def _migrate_in_memory(self, found: int) -> None:
+        memory = _with_text(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
+        with closing(self._connection) as file:
+            file.backup(memory)
+        self._connection = memory
+        self._migrate(memory, found)
+
+    def _keep_copy(self, found: int) -> None:
+        """Keep what is committed, as it was, until ``remove_copies``."""
+
+        def write(partial: Path) -> None:
+            with closing(self._opened(read_only=True)) as source, closing(sqlite3.connect(partial)) as target:
+                source.backup(target)
+
+        try:
+            keep_private(self.path.with_name(f"{self.path.name}.version-{found}"), write)
+        except OSError as error:
+            reason = f"no copy could be kept before it is migrated, so it is as it was: {error.strerror or error}"
+            raise LedgerUnavailable(f"{self._name}: {reason}") from error
+
+    def _version_found(self) -> int:
+        """The version of the tables; 0 for a new file."""
         application_id = self._connection.execute("PRAGMA application_id").fetchone()[0]
-        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        version: int = self._connection.execute("PRAGMA user_version").fetchone()[0]
         if application_id == _APPLICATION_ID and version:
-            if version != _VERSION:
+            if version > self._version:
                 raise LedgerUnreadable(
-                    f"{self._name}: has format {version}, and this version of likeset reads {_VERSION}; use the "
-                    "likeset version that wrote it, or start a new ledger with limits reduced by what was spent"
+                    f"{self._name}: has format {version}, of a later likeset, and this one reads formats up to "
+                    f"{self._version}; install that likeset again (`likeset --version` where it worked)"
                 )
-            return False
+            if version < OLDEST_VERSION:
+                raise LedgerUnreadable(
+                    f"{self._name}: has format {version}, and this likeset reads formats from {OLDEST_VERSION} on; use "
+                    "the likeset version that wrote it, or start a new ledger with limits reduced by what was spent"
+                )
+            return version
         if application_id or version or self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             raise LedgerUnreadable(f"{self._name}: is a SQLite file of something else")
-        return True
+        return 0
 
     def _write_ahead(self) -> None:
         # Changing the mode of a new file takes a lock that SQLite does not wait for by itself.
@@ -249,6 +299,11 @@ def one_at_a_time(lock: Path, *, patience: float) -> Iterator[None]:
 
 def _code(error: sqlite3.Error) -> str:
     return str(getattr(error, "sqlite_errorname", "") or "")
+
+
+def _with_text(connection: sqlite3.Connection) -> sqlite3.Connection:
+    connection.text_factory = _text
+    return connection
 
 
 def _text(stored: bytes) -> str | bytearray:

@@ -138,11 +138,11 @@ Quantity = RowSum | SelectionSum | NearPairs
 # travel as versioned JSON. A word that is not in the vocabulary is refused with ``UnknownEvent``: it is never
 # priced at zero.
 #
-# The JSON form is a contract: ledgers keep it for years. Fields are never renamed or reinterpreted under the
-# same ``VERSION``; a new kind of event may be added.
+# The JSON form is a contract: ledgers keep it for ever, and are never written anew. No kind gains, loses, renames or
+# reinterprets a field, and none is removed: what changes gets a new kind.
 
 VERSION = 3
-"""The version of the JSON form."""
+"""Of documents of events that people write; ledgers need none."""
 _MOST_NESTED = 32  # events within events, in the JSON form
 
 Value = TypeVar("Value", covariant=True)
