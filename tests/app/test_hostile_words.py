@@ -17,7 +17,7 @@ from likeset.homes.owner import open_owner
 
 MARKUP = "[red]evil[/red][link=http://evil]x[/link][/]"
 HOSTILE = f"\x1b[2J\x9b31m{MARKUP}\u202e\u2066\u200b\r\nerror: forged :warning: \x07"
-FREE = ("purpose", "expires", "schema_digest", "seed_digest", "version", "schedule")
+FREE = ("purpose", "expires", "schema_digest", "seed_digest", "schedule")
 NAMES = ("run", "consumer")
 
 
@@ -44,11 +44,12 @@ def said(*words: object, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
 def hostile(field: str) -> str:
     document = json.loads(terms(expires="2099-01-01").to_json())
     value = document[field]
-    document[field] = [*value, HOSTILE] if isinstance(value, list) else HOSTILE
+    extended = {**value, "x": HOSTILE} if isinstance(value, dict) else HOSTILE
+    document[field] = [*value, HOSTILE] if isinstance(value, list) else extended
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
-@pytest.mark.parametrize("field", [*FREE, *NAMES, "columns", "owners", "accept_unproven"])
+@pytest.mark.parametrize("field", [*FREE, *NAMES, "columns", "owners", "accept_unproven", "extensions"])
 def test_an_owner_reads_terms(
     tmp_path: Path, field: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,7 +69,7 @@ def test_an_owner_reads_terms(
         ["audit", "verify"],
     ):
         shown = said("owner", *words, "--home", node, capsys=capsys, monkeypatch=monkeypatch)
-        if words[0] == "review" and words[1] == "run-1" and field == "purpose":
+        if words[0] == "review" and words[1] == "run-1" and field in ("purpose", "extensions"):
             assert r"\x1b[2J" in shown
             assert r"\u202e" in shown
     said("check", "--home", node, capsys=capsys, monkeypatch=monkeypatch)

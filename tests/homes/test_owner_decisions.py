@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from home_world import (
+    CANARY,
     CONSUMER,
     Clock,
     Network,
@@ -326,3 +327,20 @@ def test_terms_that_cannot_be_priced_are_refused_and_spoil_no_list(
     assert owner.judge(terms()).reasons == ("its cost cannot be computed (OverflowError)",)
     (listed,) = [review.inbox_run(owner, run) for run in owner.waiting()]
     assert listed["status"] == "your rules refuse it"
+
+
+def test_extensions_of_terms_are_shown_and_change_neither_charges_nor_letters(tmp_path: Path) -> None:
+    found = []
+    for number, extensions in enumerate(({}, {"x": "y" * 500, "z.later": f"\u202e{CANARY}"})):
+        place = tmp_path / str(number)
+        place.mkdir()
+        with opened(make_owner(place), clock=Clock()) as owner:
+            agreed = terms(extensions=extensions)
+            _, letters = answered(owner, agreed)
+            shown = dict(review.review(owner, agreed.run).lines)
+            sizes = [len(letter) for letter in letters]
+            costs = [{**charge, "at": ""} for charge in owner.spent_by_run()]
+            found.append((sizes, costs, rows_spent(owner), shown.pop("What is not understood here?", None)))
+    assert found[0][:3] == found[1][:3]
+    assert found[0][3] is None
+    assert f"z.later: \\u202e{CANARY}. A later likeset wrote it." in str(found[1][3])

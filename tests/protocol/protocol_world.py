@@ -67,7 +67,7 @@ BASE: dict[str, Any] = {
     "price_per_row": 1.0,
     "currency": "",
     "accept_unproven": (),
-    "version": "0.1",
+    "extensions": {"of-a-later-likeset": "Zu\u0308rich, Z\u00fcrich\n\u202e"},  # nobody may rely on there being none
 }
 THRESHOLD: dict[str, Any] = {"auction": "threshold", "auction_epsilon": 8.0, "auction_offset": 2}
 PAPER: dict[str, Any] = {

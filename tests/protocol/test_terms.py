@@ -22,6 +22,7 @@ from likeset.protocol.terms import (
     Terms,
     check_between,
     digest_of_rows,
+    read_foreign,
 )
 
 
@@ -76,9 +77,9 @@ CHANGES: dict[str, dict[str, Any]] = {
     "price_per_row": {"price_per_row": 2.0},
     "currency": {"currency": "EUR"},
     "accept_unproven": {"accept_unproven": ("paper-auction",)},
-    "version": {"version": "0.2"},
     "run_id": {"run_id": "0a" * 16, "cards": CARDS},
     "cards": {"run_id": "0a" * 16, "cards": WITNESSED},
+    "extensions": {"extensions": {}},
 }
 
 
@@ -177,13 +178,36 @@ def test_equal_terms_have_one_digest_whatever_the_numbers_are_made_of() -> None:
     assert others.digest == plain.digest
 
 
+EXTENSIONS = {f"x{number}": "x" * 250 for number in range(8)} | {"x0": "\u0000\r\n\u200b a\u0308 \u00e4 \U0001f600"}
+
+
+@pytest.mark.parametrize("options", [{}, THRESHOLD, {"protocol": "interactive"}, PAPER, NAMED])
+def test_extensions_are_kept_byte_for_byte_and_cost_nothing(options: dict[str, Any]) -> None:
+    without, extended = (terms(**options, extensions=extensions) for extensions in ({}, EXTENSIONS))
+    assert read_foreign(extended.to_json()).extensions == EXTENSIONS
+    assert read_foreign(extended.to_json()).to_json() == extended.to_json()
+    assert planned_views(extended, width_choice=None) == planned_views(without, width_choice=None)
+    assert (extended.rows_per_owner, extended.rows_readable) == (without.rows_per_owner, without.rows_readable)
+
+
 _SEED = {"columns": 3, "dimension": 16, "gamma": 0.2, "seed": "7", "kind": "paired"}
 ODD: dict[str, list[Any]] = {
     "run": [5, "two words"],
     "purpose": [5],
     "expires": [None],
     "schema_digest": [["x"], "../../key", "ab" * 32 + "\n", "AB" * 32],
-    "version": [1.0],
+    "extensions": [
+        None,
+        "text",
+        {"a": 1},
+        {"A": ""},
+        {"": ""},
+        {"a" * 41: ""},
+        {"a": "x" * 501},
+        {"a": "\ud800"},
+        {f"a{number}": "" for number in range(9)},
+        {f"a{number}": "\u20ac" * 300 for number in range(3)},
+    ],
     "owners": ["abc", [1, 2], None],
     "columns": ["abc", [1]],
     "accept_unproven": ["paper-auction", [7]],
@@ -366,6 +390,6 @@ DRAWN: dict[str, Any] = {"gamma": KERNEL.gamma, "seed": KERNEL.seed, "largest": 
 @pytest.mark.parametrize("options", [{}, THRESHOLD, {"protocol": "interactive"}, PAPER])
 def test_what_is_planned_and_drawn_makes_the_terms_and_costs_what_was_planned(options: dict[str, Any]) -> None:
     agreed, planned = terms(**options), _planned(**options)
-    assert Terms.settled(planned, **DRAWN, expires=agreed.expires) == agreed
+    assert Terms.settled(planned, **DRAWN, expires=agreed.expires, extensions=agreed.extensions) == agreed
     assert planned_views(planned, width_choice=None) == planned_views(agreed, width_choice=None)
     assert planned.rows_per_owner == agreed.rows_per_owner

@@ -550,6 +550,7 @@ def review(owner: Owner, name: str) -> Review:
         ("What may other owners learn about your rows?", learned),
         ("What is paid?", _payment(terms)),
         *_budget_lines(budgets, accounts),
+        *([("What is not understood here?", _not_understood(terms))] if terms.extensions else []),
         ("What happened with this consumer before?", _history(past)),
     ]
     if outcome:
@@ -656,6 +657,11 @@ def _identifying_columns(terms: Terms, schema: Schema | None) -> tuple[ColumnWar
 def _short(text: str) -> str:
     """A stranger's words, short and without characters that could steer a screen."""
     return harmless(text, most=MOST_SHOWN)
+
+
+def _not_understood(terms: Terms) -> str:
+    words = "; ".join(f"{name}: {_short(text)}" for name, text in terms.extensions.items())
+    return f"{words}. A later likeset wrote it. Neither prices nor the rows that leave depend on it."
 
 
 def _others(terms: Terms, name: str) -> str:

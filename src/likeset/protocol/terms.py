@@ -51,6 +51,7 @@ _FARTHEST = 2000.0
 _LARGEST_ANGLE, _LARGEST_NORMAL, _SMALLEST_ROWS = 1e30, 8.6, 1e-30
 _YEARS = range(2000, 2200)  # in which terms may end
 _LONGEST_NAME = 80  # in an error
+_MOST_EXTENSIONS, _MOST_EXTENSION_BYTES = 8, 2000
 _FINGERPRINT = re.compile(r"[A-Z2-7]{5}(-[A-Z2-7]{5}){7}")
 
 # What a stranger may ask for, beside the ranges of the fields.
@@ -138,6 +139,7 @@ def _code(form: str, reason: str) -> _Check:
     return check
 
 
+_extension_name = _code("[a-z][a-z0-9.-]{0,39}", "must have names of at most 40 letters a-z, digits, dots and dashes")
 _digest_or_empty = _code("([0-9a-f]{64})?", "must be 64 hexadecimal digits, or empty")  # becomes the name of a file
 
 
@@ -181,6 +183,19 @@ def _fingerprints(_: str, cards: object) -> Mapping[str, str]:
         alike = sorted(name for name in cards if times[cards[name]] > 1)
         raise InvalidArgument(f"cards.{alike[0]}", cards[alike[0]], "is another party's card, too")
     return {name: cards[name] for name in sorted(cards)}
+
+
+def _extensions(name: str, value: object) -> Mapping[str, str]:
+    """Texts by name, in one order, as they came: what a later likeset says and nobody needs to understand."""
+    if not isinstance(value, Mapping) or len(value) > _MOST_EXTENSIONS:
+        raise InvalidArgument(name, "another value", f"must be an object of at most {_MOST_EXTENSIONS} texts")
+    for word, text in value.items():
+        _extension_name(name, word)
+        _text(name, text)
+    size = sum(len(text.encode()) for text in value.values())
+    if size > _MOST_EXTENSION_BYTES:
+        raise InvalidArgument(name, f"{size:,} bytes", f"must have at most {_MOST_EXTENSION_BYTES:,} bytes of text")
+    return {word: value[word] for word in sorted(value)}
 
 
 def _check_of(declared: "Field[Any]") -> _Check | None:
@@ -624,7 +639,6 @@ class PlannedTerms:
     price_per_row: float = _from_setting("price_per_row")
     currency: str = _from_setting("currency")
     accept_unproven: tuple[str, ...] = _field("names of parts without a proof that all parties accept")
-    version: str = _field("of the package", origin="fact")
 
     def __post_init__(self) -> None:
         _check_fields(self)
@@ -767,6 +781,14 @@ class Terms(PlannedTerms):
         "fingerprints by name: the consumer's, every owner's, ``curator``'s and, where there is one, ``witness``'s; "
         "empty among parties in one process",
         _fingerprints,
+        "fact",
+        default_factory=dict,
+        hash=False,
+    )
+    extensions: Mapping[str, str] = _field(
+        "short texts by name that a reader keeps, shows and need not understand: neither prices nor what leaves an "
+        "owner depend on them. What all parties must understand is a field of the next version of the terms",
+        _extensions,
         "fact",
         default_factory=dict,
         hash=False,

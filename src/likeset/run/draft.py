@@ -6,7 +6,6 @@ looks at a row.
 
 import math
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Literal
 
 from likeset import arguments
@@ -157,7 +156,6 @@ class Draft:
             seed_rows=0 if seed_rows is None else len(seed_rows),
             seed_digest="" if seed_rows is None else digest_of_rows(seed_rows),
             accept_unproven=tuple(settings.accept_unproven),
-            version=version("likeset"),
         )
 
     def _dimension(self) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from importlib import metadata
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -322,7 +323,7 @@ class Result:
             "format": FORMAT,
             "run": terms.run,
             "created": self.created.isoformat(timespec="seconds"),
-            "version": terms.version,
+            "version": metadata.version("likeset"),
             "private": is_private(guarantees, simulated=simulated),
             "noise": settings.noise,
             "seed": settings.seed,
@@ -417,7 +418,6 @@ def _terms_summary(terms: Terms, about_target: PlannedView, failure: float | Non
         "price_per_row": terms.price_per_row,
         **({"currency": terms.currency} if terms.currency else {}),
         "accept_unproven": ", ".join(terms.accept_unproven) or "none",
-        "version": terms.version,
     }
 
 

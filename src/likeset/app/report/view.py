@@ -54,7 +54,6 @@ _UNNAMED = "run"  # the default name of a run
 _PUBLIC_TERMS = frozenset({
     "protocol", "consumer", "purpose", "quorum", "size", "target_size", "rows_per_owner", "offers", "auction",
     "target_budget", "owner_budget", "relation", "rows_per_unit", "summary_release", "price_per_row", "accept_unproven",
-    "version",
 })  # fmt: skip
 """The terms on an owner's page, besides the number of owners."""
 
