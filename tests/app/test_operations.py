@@ -113,13 +113,17 @@ class TestBackup:
         assert (tmp_path / "there.tar").read_text() == "mine"
         assert sorted(tmp_path.rglob("*")) == before
 
-    @pytest.mark.parametrize("fault", ["missing", "truncated", "changed", "outside", "link", "link beside"])
+    @pytest.mark.parametrize(
+        "fault",
+        ["missing", "truncated", "changed", "outside", "link", "link beside", "name", "nul", "header", "sparse"],
+    )
     def test_what_is_no_backup_is_refused_and_leaves_nothing(self, home: Path, tmp_path: Path, fault: str) -> None:
         good, bad = tmp_path / "good.tar", tmp_path / "bad.tar"
         run("backup", good, "--home", home)
         _spoil(good, bad, fault)
         before = sorted(tmp_path.rglob("*"))
-        mistake("restore", bad, tmp_path / "new")
+        words = mistake("restore", bad, tmp_path / "new")
+        assert fault != "sparse" or "sparse files" in words
         assert sorted(tmp_path.rglob("*")) == before
 
     def test_nothing_is_restored_over_something(self, home: Path, tmp_path: Path) -> None:
@@ -129,6 +133,13 @@ class TestBackup:
         assert (home / "home.sqlite").read_bytes() == before
         (tmp_path / "empty").mkdir()
         run("restore", tmp_path / "b.tar", tmp_path / "empty")
+
+
+_HEADERS = {
+    "nul": {"path": "home/a\0b"},
+    "header": {"GNU.sparse.map": "x", "GNU.sparse.size": "1"},
+    "sparse": {"GNU.sparse.map": "0,0", "GNU.sparse.size": "1048576"},  # more could be claimed than a disk has
+}
 
 
 def _spoil(good: Path, bad: Path, fault: str) -> None:
@@ -142,9 +153,12 @@ def _spoil(good: Path, bad: Path, fault: str) -> None:
         with tarfile.open(good) as archive, tarfile.open(bad, "w") as spoiled:
             for member in archive.getmembers():
                 spoiled.addfile(member, archive.extractfile(member) if member.isfile() else None)
-            added = tarfile.TarInfo("../outside" if fault == "outside" else "home/link")
-            if fault != "outside":
+            names = {"outside": "../outside", "name": "home/\udcff"}
+            added = tarfile.TarInfo(names.get(fault, "home/added"))
+            if fault in ("link", "link beside"):
                 added.type, added.linkname = tarfile.SYMTYPE, "/etc/passwd" if fault == "link" else ".."
+            if fault in _HEADERS:
+                added.pax_headers = _HEADERS[fault]
             spoiled.addfile(added, io.BytesIO())
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from likeset import documents
 from likeset.documents import Document
-from likeset.errors import BadDocument, InvalidArgument
+from likeset.errors import InvalidArgument
 from likeset.files import PRIVATE_FILE, PRIVATE_FOLDER, UNFINISHED, keep_private, make_private_folder
 from likeset.homes.home import (
     CONSOLE_FOLDER,
@@ -84,7 +84,9 @@ def restore_backup(path: Path, folder: Path) -> Manifest:
             _check_opens(copy)
             os.sync()
             copy.rename(folder)  # refused by the system if something came there meanwhile
-    except (tarfile.TarError, BadDocument) as error:
+    except InvalidArgument:
+        raise
+    except (tarfile.TarError, ValueError) as error:  # of headers and names, too
         raise InvalidArgument("FILE", path, f"is not a backup of a home: {error}") from error
     except OSError as error:
         raise InvalidArgument("FILE", path, f"cannot be restored: {error.strerror or error}") from error
@@ -97,11 +99,11 @@ def _copy_member(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path
         raise tarfile.ReadError("it contains a file outside the home")
     if member.isdir():
         folder.joinpath(*parts).mkdir()
-    elif member.isfile() and (content := archive.extractfile(member)) is not None:
+    elif member.isfile() and not member.issparse() and (content := archive.extractfile(member)) is not None:
         with content, folder.joinpath(*parts).open("xb") as file:
             shutil.copyfileobj(content, file)
     else:
-        raise tarfile.ReadError("it contains links or devices")
+        raise tarfile.ReadError("it contains links, devices or sparse files")
 
 
 def _copy_databases(home: Home, copy: Path) -> None:
@@ -140,7 +142,7 @@ def _digest(folder: Path) -> str:
         if path.is_file():
             with path.open("rb") as file:
                 content = hashlib.file_digest(file, "sha256").hexdigest()
-            digest.update(f"{content} {path.relative_to(folder).as_posix()}\n".encode())
+            digest.update(f"{content} {path.relative_to(folder).as_posix()}\n".encode(errors="surrogateescape"))
     return digest.hexdigest()
 
 
