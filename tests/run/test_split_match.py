@@ -76,7 +76,7 @@ def test_what_a_split_curator_loses_is_said() -> None:
     ]
     assert fitted.distance_ is None
     assert fitted.label_weight_ == 0.0
-    assert fitted.gamma_ == pytest.approx(3 * 0.1)  # of the release's width, and not of the target's distances
+    assert fitted.gamma_ == pytest.approx(0.1)  # of the release's width, and not of the target's distances
     shared = [planned for planned in fitted.guarantees_ if planned.shared]
     assert {planned.view.observer for planned in shared} == {"curator"}
     assert len(shared) == len(OWNERS) + 1
