@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
-from job_world import OWNERS, World, call, rows, write
+from job_world import OWNERS, SCHEMA, World, call, rows, write
 from screens import Screens
 
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -73,6 +74,22 @@ def test_what_cannot_be_evaluated_is_said(
         assert code == 2
         told.append(err.replace(str(tmp_path), "FOLDER"))
     screens.check("mistakes", "\n".join(told))
+
+
+def test_a_test_in_another_unit_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Months in place of years are clipped to the bounds, and only a note tells of them."""
+    market, test = World.make(tmp_path), rows(40, seed=9, age=60.0, whose="test")
+    schema = SCHEMA.replace("[0, 100]}", "[0, 100], outside: clip}")
+    (tmp_path / "schema.yaml").write_text(schema, encoding="utf-8")
+    assert call("match", market.options(), *MORE) == 0
+    notes = []
+    for factor in (1.0, 12.0):
+        place = test.column_names.index("age")
+        write(tmp_path / "test.csv", test.set_column(place, "age", [pc.multiply(test["age"], factor)]))
+        assert evaluated(market, capsys)[0] == 0
+        document = json.loads((market.out / "evaluation.json").read_text(encoding="utf-8"))
+        notes.append([note for note in document["notes"] if "units of the test in age:" in note])
+    assert list(map(len, notes)) == [0, 1]
 
 
 def test_a_schema_that_is_gone_must_be_given(world: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -134,9 +134,9 @@ def different_scales(columns: Mapping[str, Sequence[str]]) -> Notice:
     few = ", ".join(f"{column} ({', '.join(owners)})" for column, owners in [*columns.items()][:5])
     return Notice(
         "different-scales",
-        f"target and owners are not on one scale in {few}{' and others' if len(columns) > 5 else ''}: values lie "
-        "beyond the other side's, or are three times as large; use the same units, or scale all of them alike, by "
-        "public knowledge (a scaler in a pipeline sees the target only)",
+        f"target and owners seem to differ in unit or scale in {few}{' and others' if len(columns) > 5 else ''}: "
+        "no values overlap, or sizes and spread differ by a factor of three; convert all to one unit, or scale all by "
+        "the same public constants (a scaler in a pipeline scales the target only)",
         details={"columns": tuple(columns)},
     )
 

@@ -29,9 +29,10 @@ from likeset.errors import BadDocument, InvalidArgument
 from likeset.geometry.offers import uniform
 from likeset.run.job import JOB, Job, TableRows
 from likeset.run.runs import SUMMARY, notebook_progress, read_json, read_result
-from likeset.run.words import MEASURES
+from likeset.run.words import MEASURES, enumeration
 from likeset.tables.cells import MissingWords
 from likeset.tables.frames import MANY_CLASSES, check_frame, column_names, label_array, numbers, whole_as_classes
+from likeset.tables.scales import NumberSample, samples_apart
 from likeset.tables.scan import without_dictionaries, written_ids
 from likeset.tables.schema import Schema
 from likeset.tables.sources import checked_columns, open_source
@@ -457,8 +458,21 @@ def evaluate_job(
         if count >= _FEWEST_FIRST:
             sets[f"its first {count:,} rows"] = [summary.part(np.arange(len(mapped.rows)) < count)]
     if owners:
-        sets |= _all_rows({name: _labelled(address, schema) for name, address in owners.items()}, len(mapped.rows))
-    return evaluate_sets(sets, _labelled(test, schema), ids=read_ids(test, schema), progress=progress)
+        tables = (TableRows.read(address, schema, labelled=True, by_id=False) for address in owners.values())
+        sets |= _all_rows(list(map(_training, tables)), len(mapped.rows))
+    tested = TableRows.read(test, schema, labelled=True, by_id=False)
+    found = evaluate_sets(sets, _training(tested), ids=read_ids(test, schema), progress=progress)
+    return replace(found, notes=(*found.notes, *_unit_notes(schema, tested.table, table)))
+
+
+def _unit_notes(schema: Schema, test: pa.Table, summary: pa.Table) -> list[str]:
+    """A schema may clip values beyond its bounds, so that a wrong unit of the test is no error."""
+    samples = NumberSample(schema), NumberSample(schema)
+    for sample, table in zip(samples, (test, summary), strict=True):
+        sample.add_table(table)
+    odd = samples_apart(samples[0], {"summary": samples[1]})
+    reason = "no values overlap with the summary's, or sizes and spread differ by a factor of three"
+    return [f"Check the units of the test in {enumeration(list(odd))}: {reason}."] if odd else []
 
 
 def _schema_of(folder: Path) -> str:
@@ -481,16 +495,15 @@ def read_evaluation(folder: Path) -> dict[str, Any] | None:
     return read_json(path, "run likeset evaluate again") if path.exists() else None
 
 
-def _labelled(address: str, schema: Schema) -> TrainingRows:
-    table = TableRows.read(address, schema, labelled=True, by_id=False)
+def _training(table: TableRows) -> TrainingRows:
     return TrainingRows(table.rows, table.labels)
 
 
-def _all_rows(owners: Mapping[str, TrainingRows], size: int) -> dict[str, list[TrainingRows]]:
+def _all_rows(owners: Sequence[TrainingRows], size: int) -> dict[str, list[TrainingRows]]:
     """As many rows as the summary has, the same number of each owner, drawn several times; and all of them."""
-    rows = np.concatenate([own.rows for own in owners.values()])
-    labels = np.concatenate([own.labels for own in owners.values()])
-    sizes = [len(own.labels) for own in owners.values()]
+    rows = np.concatenate([own.rows for own in owners])
+    labels = np.concatenate([own.labels for own in owners])
+    sizes = [len(own.labels) for own in owners]
     starts, coins = np.cumsum([0, *sizes[:-1]]), np.random.default_rng(0)
     draws = []
     for _ in range(_DRAWS):

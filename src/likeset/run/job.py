@@ -48,7 +48,7 @@ from likeset.protocol.sealed import Scan, foreseen_sample
 from likeset.protocol.terms import PRESETS, WITNESS, PlannedTerms, RunSettings, settings
 from likeset.tables.profile import TableProfile, dead_columns, identifying_columns, undeclared_id
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.scales import NumberSample, columns_apart
+from likeset.tables.scales import NumberSample, samples_apart
 from likeset.tables.scan import OfferedScan, SourceScan, check_most_rows
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Source, open_source
@@ -334,9 +334,8 @@ def open_owners(
         if target.table is not None:
             own = NumberSample(schema)
             own.add_table(target.table)
-            odd = columns_apart(own.rows, {name: sample.rows for name, sample in numbers.items()})
-            named = {own.columns[place]: whose for place, whose in odd.items()}
-            warnings += [notices.different_scales(named)] if named else []
+            odd = samples_apart(own, numbers)
+            warnings += [notices.different_scales(odd)] if odd else []
         if faults:
             raise faults[0]  # later the owner of the row would have to abstain, and all else is paid
         content = [f"{whose}: {digest}" for digest, whose in fingerprints.items()]  # each file in its own place
@@ -518,7 +517,7 @@ class JobFolder:
 
 def _check_place(out: Path, partial: Path, *, resume: bool) -> None:
     if out.exists() or out.is_symlink():
-        raise InvalidArgument("out", out, "is there already; nothing is overwritten: name another directory")
+        raise InvalidArgument("out", out, "already exists; nothing is overwritten: name another directory")
     if resume and not (partial / JOB).exists():
         reason = f"there is no interrupted run in {partial}; remove it if it is there, and leave --resume out"
         raise InvalidArgument("resume", out, reason)

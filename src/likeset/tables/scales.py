@@ -47,6 +47,12 @@ class NumberSample:
         return np.concatenate(self._parts)
 
 
+def samples_apart(target: NumberSample, others: Mapping[str, NumberSample]) -> dict[str, list[str]]:
+    """The columns of ``columns_apart`` by name."""
+    odd = columns_apart(target.rows, {name: sample.rows for name, sample in others.items()})
+    return {target.columns[number]: names for number, names in odd.items()}
+
+
 def columns_apart(target: Rows, owners: Mapping[str, Rows]) -> dict[int, list[str]]:
     """The columns that are not on one scale, by number, and the owners that differ from the target in them.
 
