@@ -43,8 +43,8 @@ NO_WIDTH = 1.0
 """Stands where a width is not known yet, or nobody uses it."""
 
 ONE_RUN = (
-    "The budget counts this run alone. What other runs tell about the same rows adds to it; "
-    "to have that counted and limited, give all of them one --ledger FILE."
+    "The budget counts only this run. To count and limit several runs on the same rows, give all of them one "
+    "--ledger FILE."
 )
 
 _DIGITS_SINGLE, _DIGITS_DOUBLE = 24, 50  # binary ones; owners thin in single precision, a curator goes to double
@@ -623,8 +623,8 @@ def _on_size(terms: PlannedTerms) -> str:
     if offers >= _FEWEST_OFFERS * terms.size:
         return ""
     return (
-        f" {terms.size:,} rows of at most {offers:,} offers are a large part: beyond the right rows among them, more "
-        "rows make a model worse. Ask for fewer, or compare the first rows with likeset evaluate."
+        f" {terms.size:,} rows of at most {offers:,} offers are a large part: rows beyond the right ones can make a "
+        "model worse. likeset evaluate compares the first rows with all."
     )
 
 

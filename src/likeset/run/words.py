@@ -357,7 +357,7 @@ def guess_sentences(guarantee: Mapping[str, Any], *, who: str, whose: str) -> st
         relation=guarantee["relation"],
         unit=f"{guarantee['protected_unit']} of {whose}",
     )
-    return f"By what {who} hear together in this run, {meaning}."
+    return f"With all that {who} receive in this run, {meaning}."
 
 
 def guess(guarantee: Mapping[str, Any], unit: str) -> str:

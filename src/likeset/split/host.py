@@ -110,7 +110,7 @@ def make_environment(folder: Path, *, python: str = sys.executable) -> Path:
     What is in the folder must be an environment that was half made, and is made anew.
     """
     if folder.exists() and not ((folder / "pyvenv.cfg").is_file() and _missing(folder)):
-        raise InvalidArgument("environment", folder, "is there already; remove it first, or name another directory")
+        raise InvalidArgument("environment", folder, "already exists; remove it first, or name another directory")
     version = _output_of([python, "-I", "-c", "import sys; print('{}.{}'.format(*sys.version_info))"], "python", python)
     if version.strip() not in PYTHONS:
         reason = f"is of version {version.strip()}; workers need {' or '.join(PYTHONS)}: name one with --python"

@@ -337,7 +337,7 @@ class DeclaredValues:
         return f"is not {'text' if self._are_words else 'a number'}, as the declared values are"
 
 
-_OUTSIDE = "widen them, or declare outside: clip"
+_OUTSIDE = "check the unit, widen the bounds, or declare outside: clip"
 _FEW = 24  # values of a category that are written one after the other
 
 
@@ -466,7 +466,7 @@ class DateMap(_Scalar):
 
 class BooleanMap(_Scalar):
     unit = "from false to true"
-    wrong = "is none of the words for true and false; declare true_words and false_words"
+    wrong = "is none of the words for true and false; declare true_words and false_words, or another kind"
 
     def __init__(self, name: str, declared: BooleanColumn, missing: MissingWords) -> None:
         super().__init__(name, declared, missing)

@@ -287,7 +287,7 @@ def _ahead(blocks: Iterator[Block]) -> Iterator[Block]:
 def checked_columns(columns: Sequence[str], schema: pa.Schema, *, table: str) -> list[str]:
     for name in columns:
         if name not in schema.names:
-            raise BadTable(table, f"is missing{near_miss(name, schema.names)}", column=name)
+            raise BadTable(table, f"is missing{near_miss(name, set(schema.names).difference(columns))}", column=name)
     return list(columns)
 
 

@@ -77,7 +77,7 @@ def show(
             pin = None if file is None else own.pins.by_fingerprint(shown.fingerprint)
     if export is not None:
         if export.exists():
-            raise InvalidArgument("--export", export, "is there already, and nothing is overwritten; name a new file")
+            raise InvalidArgument("--export", export, "already exists, and nothing is overwritten; name a new file")
         write_text(export, shown.to_text())
     role = {"role": pin.role, "state": pin.state} if pin else {"role": None, "state": None}
     exported = None if export is None else str(export)

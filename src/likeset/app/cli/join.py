@@ -102,7 +102,7 @@ def invite(
             )
         path = Path(f"{name}.invite")
         if path.exists() and not joining.Invitation.is_in(path.read_bytes()):
-            raise InvalidArgument("NAME", path, "is there already and is not an invitation; nothing is overwritten")
+            raise InvalidArgument("NAME", path, "already exists and is not an invitation; nothing is overwritten")
         keep_private_bytes(path, invitation.to_bytes())
         document = {"name": name, "file": str(path), "invitation": invitation.digest.hex()}
         document |= {"mailbox": invitation.proposal.mailbox, "expires": invitation.proposal.expires}

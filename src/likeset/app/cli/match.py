@@ -43,7 +43,7 @@ with lazy_imports():
 
 JobFile = Annotated[Path | None, typer.Argument(metavar="JOB.yaml", help="A job file; options override its fields.")]
 _FINE = "Fine settings"
-_CHOICE, _TOO_FEW = 1.5, ": hardly a choice; ask more owners, or for fewer rows"
+_CHOICE, _TOO_FEW = 1.5, "hardly a choice; ask more owners, or for fewer rows."
 
 
 def _text(words: str, *, default: str = "", panel: str | None = None) -> Any:
@@ -184,7 +184,9 @@ def show_result(result: Mapping[str, Any]) -> None:
         show_text(f"Labels are {labels}.")
     rows_seen = result["rows_seen"]
     each = rows_seen / max(1, result["rows_selected"])
-    seen = f"The curator saw {rows_seen:,} rows, {each:.1f} for each row selected{_TOO_FEW if each < _CHOICE else ''}."
+    seen = (
+        f"The curator saw {rows_seen:,} rows, {each:.1f} for each row selected: {_TOO_FEW}" if each < _CHOICE else None
+    )
     if result["terms"]["summary"]["split"]:
         seen = f"The curator computed on secret shares of {rows_seen:,} rows and read none of them."
     _show_table("Contributions", contributions(result["owners"]), seen)
@@ -195,7 +197,7 @@ def show_result(result: Mapping[str, Any]) -> None:
     show_notes(warning["text"] for warning in result["warnings"])
 
 
-def _show_table(title: str, table: Table, caption: str) -> None:
+def _show_table(title: str, table: Table, caption: str | None) -> None:
     """A table of the report, without its small print."""
 
     def shown(cell: str | Cell) -> str | Text:
@@ -379,10 +381,9 @@ def evaluate(
 
 def _show(document: Mapping[str, Any]) -> None:
     models = models_view(document)
-    for table, caption in ((models["scores"], models["lead"]), (models["gains"], None)):
-        if table.rows:
-            rows = [list(map(_on_two_lines, row)) for row in table.rows]
-            show_table(table.caption, table.heads, rows, caption=caption)
+    table = models["scores"]  # the report also has the differences of each model
+    rows = [list(map(_on_two_lines, row)) for row in table.rows]
+    show_table(table.caption, table.heads, rows, caption=models["lead"])
     show_notes(models["notes"])
 
 
@@ -427,7 +428,7 @@ def demo(out: Annotated[Path, typer.Option(help="Directory for the files and the
     """
     if out.exists():
         if not (out / _MARK).is_file():  # only what an earlier demo made is removed
-            raise InvalidArgument("--out", out, "is there already; nothing is overwritten: name another directory")
+            raise InvalidArgument("--out", out, "already exists; nothing is overwritten: name another directory")
         shutil.rmtree(out)
     make_directory(out)
     (out / _MARK).write_text("Made by likeset demo, which may replace this directory.\n", encoding="utf-8")

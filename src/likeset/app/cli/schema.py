@@ -46,7 +46,7 @@ def draft(
     Example: `likeset schema draft hospital.csv --label disease --out schema.yaml`
     """
     if out is not None and out.exists():
-        raise BadDocument(str(out), "is there already; name another file or remove it")
+        raise BadDocument(str(out), "already exists; name another file or remove it")
     made = profile.draft([sources.open_source(file) for file in files], label=label, ids=ids, include=include or ())
     loaded = schemas.Schema.from_text(made.text, name="draft")
     document = {
