@@ -1,8 +1,6 @@
 """``interactive``: the paper's Algorithm 3, round by round."""
 
-import hashlib
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -105,8 +103,8 @@ class InteractiveOwner(Owner):
     _attraction: NDArray[np.float64]  # of each row, from the target's release on
     _repulsion: NDArray[np.float64]
     _summary_mean: NDArray[np.float64]  # in lattice steps
+    _direction: NDArray[np.float64]
     _bid_row: int | None = None
-    _story = b""  # a digest of all that was heard, in order: what is bid follows from it
 
     def _check_content(self, message: Message) -> None:
         super()._check_content(message)
@@ -126,8 +124,7 @@ class InteractiveOwner(Owner):
             raise IllegalMessage(f"{title_of_message(message)}: has a value that is not a number")
 
     def _handle(self, message: Message) -> Work:
-        body, story = message.body, hashlib.sha256(self._story + message.data).digest()
-        replies: Sequence[Message] = ()
+        body = message.body
         if isinstance(body, TargetRelease):
             self._open_rows(body.release)  # tells nobody anything, and takes long: no charge waits for it
             # All rows that may leave in this run are charged at once, before the first of them can be asked for.
@@ -139,14 +136,13 @@ class InteractiveOwner(Owner):
                 repeatable=True,
             )
         elif isinstance(body, SummaryRelease):
-            replies = (self._message(CURATOR, message.round, self._bid(body)),)
+            return (yield from self._bid(message, body))
         elif isinstance(body, Asked):
-            replies = yield from self._answer(message, body, story)
-        self._story = story
-        return replies
+            return (yield from self._answer(message, body))
+        return ()
 
     def _open_rows(self, release: Vector) -> None:
-        direction = direction_on_lattice(release)
+        self._direction = direction_on_lattice(release)
         features = self.terms.kernel.features()
         lines = np.empty((self.terms.kernel.dimension, self._scan.row_count), dtype=np.float32)
         admitted = np.empty(self._scan.row_count, dtype=np.bool_)
@@ -158,20 +154,42 @@ class InteractiveOwner(Owner):
             admitted[self._scan.absent_rows] = False
         lines[:, ~admitted] = 0.0
         self._features = lines
-        self._attraction = exact_sums(direction, lines)
+        self._attraction = exact_sums(self._direction, lines)
         self._attraction[~admitted] = -np.inf  # no curator would take them, nor this owner's other rows with them
         self._repulsion = np.zeros(self._scan.row_count)
         self._summary_mean = np.zeros(self.terms.kernel.dimension)
 
-    def _bid(self, release: SummaryRelease) -> Bid:
+    def _bid(self, message: Message, release: SummaryRelease) -> Work:
         changed, values = release.coordinates, direction_on_lattice(release.values)
         if len(changed):
             self._repulsion += exact_sums(values - self._summary_mean[changed], self._features[changed])
             self._summary_mean[changed] = values
-        self._bid_row, gain = self._best_row()
-        if self._bid_row is None:
-            return Bid(gain=float("nan"), handle=0)
-        return Bid(gain=in_own_units(gain), handle=int(self._handles(np.array([self._bid_row]))[0]))
+        row, gain = self._best_row()
+        own, features = Bid(gain=float("nan"), handle=0), b""
+        if row is not None:
+            own = Bid(gain=in_own_units(gain), handle=int(self._handles(np.array([row]))[0]))
+            features = self._features[:, row].tobytes()
+        # With its features: those of another processor would not be worth the bid.
+        data = self._message(CURATOR, message.round, own).data
+        kept = yield self._kept("bid", message, len(data).to_bytes(4, "big") + data + features)
+        end = 4 + int.from_bytes(kept[:4], "big")
+        bid = decode(kept[4:end])
+        assert isinstance(bid.body, Bid)  # noqa: S101 - nothing else is kept
+        self._bid_row = None if end == len(kept) else self._row_named(bid.body.handle)
+        if self._bid_row is not None:
+            self._put_features(self._bid_row, np.frombuffer(kept[end:], dtype=np.float32))
+        return (bid,)
+
+    def _row_named(self, handle: int) -> int:
+        if handle not in self._rows_by_handle:  # another row is the best one on this processor
+            self._handles(np.arange(self._scan.row_count))
+        return self.row_of(handle)
+
+    def _put_features(self, row: int, features: NDArray[np.float32]) -> None:
+        line = features[:, None]
+        self._features[:, row] = features
+        self._attraction[row] = exact_sums(self._direction, line)[0]
+        self._repulsion[row] = exact_sums(self._summary_mean, line)[0]
 
     def _best_row(self) -> tuple[int | None, float]:
         """The best row not sent yet, equal ones by their handles; none if every row was sent."""
@@ -183,21 +201,15 @@ class InteractiveOwner(Owner):
             best = best[np.argsort(self._handles(best), kind="stable")]
         return int(best[0]), float(scores[best[0]])
 
-    def _answer(self, message: Message, body: Asked, story: bytes) -> Work:
+    def _answer(self, message: Message, body: Asked) -> Work:
         row, self._bid_row = self._bid_row, None
         if not body.asked or row is None:
             return ()
         number = np.array([row])
         drawn = DrawnRows(number, self._scan.fetch(number))
         delivery = self._message(CURATOR, message.round, self._delivery(drawn))
-        # One row a round, ever: who starts anew and hears another story would otherwise send other rows for the same
-        # charge.
-        kept = yield ChargeWanted(
-            charge=Charge(((View.curator(self.name), NoRelease()),)),
-            asked=self._request("delivery", message.round, story),
-            draw=lambda: (delivery.data, None),
-            repeatable=True,
-        )
+        # One row a round, ever: all rows of a run were charged with its first answer.
+        kept = yield self._kept("delivery", message, delivery.data)
         self._attraction[row] = -np.inf  # never offered again
         self.rows_disclosed += 1
         return (delivery if kept == delivery.data else decode(kept),)

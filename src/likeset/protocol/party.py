@@ -286,6 +286,7 @@ class Party:
         self._rules = rules
         self._position = Position(rules.start)
         self._digest = terms.digest
+        self.heard = b""  # a digest of all that was heard or decided, in order: what is drawn follows from it
         self._seen: dict[tuple[str, int, str], tuple[bytes, tuple[Message, ...]]] = {}
         self._open: Step | None = None
         self._failure = ""
@@ -320,7 +321,16 @@ class Party:
             self.traffic.sent_bytes += sum(len(reply.data) for reply in replies)
 
         self._position = after
+        self._note_input(fingerprint)
         return self._begin_step(self._handle(message), remember)
+
+    def receive_once(self, message: Message) -> Step:
+        if (message.sender, message.round, message.body.kind) in self._seen:
+            raise IllegalMessage(f"{title_of_message(message)}: repeats what came before")
+        return self.receive(message)
+
+    def _note_input(self, content: bytes) -> None:
+        self.heard = hashlib.sha256(self.heard + content).digest()
 
     def _check_envelope(self, message: Message) -> None:
         if message.receiver != self.name:

@@ -209,6 +209,15 @@ class Owner(Party):
         if body.release.shape != (width,) or not np.isfinite(body.release).all():
             raise IllegalMessage(f"{title_of_message(message)}: the release does not have the shape of the terms")
 
+    def _kept(self, kind: str, message: Message, data: bytes) -> ChargeWanted:
+        """Have what answers a message stored, free of charge: another processor may compute other last bits."""
+        return ChargeWanted(
+            charge=Charge(((View.curator(self.name), NoRelease()),)),
+            asked=self._request(kind, message.round, message.data),
+            draw=lambda: (data, None),
+            repeatable=True,
+        )
+
     def _handles(self, row_numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
         handles = list(row_handles(self._key, self.terms.run, row_numbers))
         self._rows_by_handle.update(zip(handles, map(int, row_numbers), strict=True))
@@ -489,6 +498,7 @@ class Curator(Party):
 
     def give_up(self, owner: str) -> Step:
         """Wait for this owner no longer: it abstains from the current step; a late answer is discarded."""
+        self._note_input(f"give-up {owner}".encode())
         return self._begin_step(self._without(owner))
 
     def _without(self, owner: str) -> Work:
@@ -670,7 +680,8 @@ class SealedOwner(Owner):
             release = message.body.release if plan else None
             weighing = self._weighing = weigh(self.terms, self._scan, release, noise=noise, key=self._key)
             if self.terms.auction != "everyone":
-                return (self._message(CURATOR, _RELEASE, Misfit(misfit=weighing.misfit)),)
+                misfit = self._message(CURATOR, _RELEASE, Misfit(misfit=weighing.misfit))
+                return (decode((yield self._kept("misfit", message, misfit.data))),)
             return (yield from self._sealed_offer(message, weighing))
         if isinstance(message.body, Asked) and message.body.asked and self._weighing is not None:
             return (yield from self._sealed_offer(message, self._weighing))

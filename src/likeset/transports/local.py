@@ -69,7 +69,10 @@ class ChargedParty(Generic[_Party]):
         return self.party.opened(picks).complete(self.committed)
 
     def committed(self, wanted: ChargeWanted) -> bytes:
-        return self.charges.draw(wanted.charge, wanted.draw, request=wanted.request(), repeatable=wanted.repeatable)
+        # An owner that is made anew and hears something else answers nothing for the same charge. The others use what
+        # they drew whatever they hear: owners may answer differently when a run is resumed.
+        request = wanted.request(inputs=self.party.heard if self.name in self.terms.owners else b"")
+        return self.charges.draw(wanted.charge, wanted.draw, request=request, repeatable=wanted.repeatable)
 
 
 Progress = Callable[[str, int, int], None]
