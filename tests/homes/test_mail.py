@@ -117,7 +117,7 @@ class TestAnswering:
     def test_noise_is_not_drawn_in_the_transaction_of_its_charge(
         self, owner: Owner, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def with_noise(_run: Run, step: Step, _inputs: bytes) -> Step:
+        def with_noise(_run: Run, _playing: object, step: Step) -> Step:
             assert step.charge is not None
             return replace(step, charge=replace(step.charge, repeatable=False))
 

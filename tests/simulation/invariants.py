@@ -32,7 +32,6 @@ KNOWN = {
     # What the product does not survive yet, by fault: runs with it need not have a summary. Each has a story.
     "data away": "an owner whose data are away for a moment refuses the letter for good",
     "bad policy": "an owner whose rules have a mistake for a moment refuses the letter for good",
-    "interrupted draw": "a curator that dies between an auction's draw and its record may fail the run",
 }
 
 
@@ -257,8 +256,6 @@ class Watch:
                 continue  # it waits for its deadline
             if asked.detail.startswith("unfinished"):
                 continue  # it died between charge and draw, and nothing is drawn again
-            if "DifferentRequest" in asked.detail and "interrupted draw" in market.known:
-                continue
             if asked.state != "closed":
                 raise Violation(f"{agreed.run} has no summary: {asked.state} {asked.detail} at {agreed.consumer}")
             consumer = market.consumer(number)[0]

@@ -102,7 +102,6 @@ STORIES = {
         turn b,curator r0
         """,
         Shape((RunShape(owners=("a", "b", "c"), protocol="auction"),)),
-        known="interrupted draw",
     ),
     "a mailbox breaks after two files of each sync": Story(
         """

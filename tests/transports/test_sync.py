@@ -4,19 +4,22 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from home_world import (
     CONSUMER,
     NOON,
     Network,
+    cards_of,
     logged,
     pin,
     run_key_of,
@@ -26,14 +29,17 @@ from home_world import (
     terms,
 )
 
-from likeset.errors import HomeRestored, InvalidArgument, LikesetError, MailboxTrouble, PostTrouble
+from likeset.errors import HomeRestored, InvalidArgument, LikesetError, MailboxTrouble, PostTrouble, TryLater
 from likeset.homes import review
 from likeset.homes.consumer import Consumer
 from likeset.homes.home import Home, make_party
+from likeset.homes.mail import Decision
 from likeset.homes.runs import Run
+from likeset.protocol import interactive, sealed
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Budget, Terms
 from likeset.transports import sync
+from likeset.transports.stores import DirectoryStore
 from likeset.transports.sync import Sync, Synced, opened_syncs, serve, sync_once
 from likeset.trust.cards import CardSecret
 from likeset.trust.letters import Post, SignedTerms, file_name, pair_of, size_of_post
@@ -74,6 +80,13 @@ def leave(network: Network, writer: str, reader: str, post: Post) -> None:
     (folder / file_name(data)).write_bytes(data)
 
 
+def _off_by(compute: Callable[..., Any], process: int, *arguments: Any, **named: Any) -> Any:
+    computed = compute(*arguments, **named)
+    if isinstance(computed, sealed.Weighing):
+        return replace(computed, misfit=computed.misfit * (1.0 + 1e-12 * process))
+    return computed + np.float32(process % 2)  # one step of the lattice
+
+
 class TestWholeRuns:
     @pytest.mark.parametrize("changes", [{}, AUCTION, ROUNDS], ids=["sealed", "auction", "interactive"])
     def test_a_run_ends_with_a_summary_and_receipts(self, tmp_path: Path, changes: dict[str, Any]) -> None:
@@ -96,6 +109,30 @@ class TestWholeRuns:
                 assert receipt is not None
                 assert receipt.rows == sent
                 assert owner.ledger.verify().ok
+
+    @pytest.mark.parametrize("changes", [AUCTION, ROUNDS], ids=["auction", "rounds"])
+    def test_a_run_ends_although_each_process_computes_other_last_bits(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+    ) -> None:
+        """As other processors do: what was said before is said again, and what follows from it fits."""
+        processes = count(1)
+        with Network(tmp_path, policies=POLICIES) as network:
+            run = network.approved(terms(**changes))
+            for _ in range(12):
+                for name in ("a", "b", CONSUMER, CURATOR):
+                    network.drop()
+                    with monkeypatch.context() as patched:
+                        patched.setattr(sealed, "weigh", partial(_off_by, sealed.weigh, next(processes)))
+                        lattice = interactive.features_on_lattice
+                        patched.setattr(interactive, "features_on_lattice", partial(_off_by, lattice, next(processes)))
+                        network.turn(name)
+                if network.consumer.mail.reload(run).state == "closed":
+                    break
+            summary = network.consumer.folder(run.name).summary(run.terms)
+            assert not summary.flagged.size
+            assert not summary.absent.size
+            assert len(summary.rows) == run.terms.size or changes is AUCTION
+            assert {network.owner(name).run(run.name).state for name in ("a", "b")} <= {"answered", "closed"}
 
     def test_nothing_is_left_in_the_mailbox_after_the_terms_end(self, network: Network) -> None:
         network.held(terms())
@@ -810,6 +847,31 @@ class TestCurator:
         assert [run.state for run in same] == ["accepted", "invited"]
         assert "knows a run of this name already" in same[1].detail
 
+    def test_a_new_process_reads_no_offer_again_as_long_as_nothing_comes(
+        self, network: Network, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As under cron. Who is waited for is on record; after the patience the others' offers are read."""
+        read = list[str]()
+        whole = DirectoryStore.read
+        network.approved(terms())
+        network.turn("a", "b", CONSUMER, CURATOR, "a", CURATOR)
+
+        def reading(store: DirectoryStore, folder: str, name: str, *, most_bytes: int) -> bytes:
+            read.append(name)
+            return whole(store, folder, name, most_bytes=most_bytes)
+
+        monkeypatch.setattr(DirectoryStore, "read", reading)
+        for _ in range(3):
+            network.drop()
+            network.turn(CURATOR)
+        assert not read
+        assert _inputs(network) == [1, 2]
+        network.clock.now += timedelta(days=9)
+        network.turn(CURATOR, CONSUMER)
+        assert read
+        assert network.consumer.run("run-1").state == "closed"
+        assert list(network.consumer.folder("run-1").summary(terms()).absent) == [1]
+
     def test_an_owner_whose_card_was_revoked_here_is_not_heard(self, network: Network) -> None:
         """A curator needs no pin of an owner, but may have one."""
         answers, curator = _until_offers(network, terms()), network.sync(CURATOR)
@@ -839,6 +901,14 @@ class TestCurator:
             receipt = network.owner(name).mail.receipt(network.owner(name).mail.runs()[0])
             assert receipt is not None
             assert receipt.rows == agreed.rows_per_owner
+
+
+class _Killed(BaseException):
+    """Not an error that the code could handle."""
+
+
+def _killed(*_: object, **__: object) -> None:
+    raise _Killed
 
 
 class TestTwoProcesses:
@@ -894,6 +964,54 @@ class TestTwoProcesses:
             network.sync(CURATOR).once()
             (run,) = mail.runs()
             assert not [row for row in mail.letters(run) if row.way == "out" and row.kind == "asked"]
+
+    @pytest.mark.parametrize("by", ["a letter", "a decision"])
+    def test_an_interrupted_draw_is_finished_before_another_letter_is_heard(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+    ) -> None:
+        """The curator dies between an auction's draw and its record; then a letter comes that it waited for no more."""
+        names = ("a", "b", "c")
+        with Network(tmp_path, owners=names, policies=dict.fromkeys(names, _UNPROVEN)) as network:
+            network.approved(terms(**AUCTION, owners=names, cards=cards_of("curator", CONSUMER, *names)))
+            network.turn(*names, CONSUMER, CURATOR, "a", CURATOR)
+            mail, last = network.sync(CURATOR).mail, Decision("give-up", "c")
+            (run,) = mail.runs()
+            mail.decide(run, Decision("give-up", "b"))
+            if by == "a letter":
+                network.turn("c")
+            monkeypatch.setattr(mail, "_record", _killed)
+            with pytest.raises(_Killed):
+                network.turn(CURATOR) if by == "a letter" else mail.decide(run, last)
+            network.drop()
+            network.turn("b")
+            if by == "a decision":
+                assert network.turn(CURATOR).left == 1
+                assert _inputs(network) == [1, 2, 3]
+                network.clock.now += timedelta(days=9)
+            network.settle()
+            drawn = [entry.kind for entry in network.sync(CURATOR).home.database.entries() if "/auction" in entry.key]
+            assert drawn == ["reserve", "commit"]
+            asked = [row for row in network.sync(CURATOR).mail.letters(run) if row.kind == "asked"]
+            assert len(asked) == len(names)
+
+    def test_a_letter_that_comes_while_another_process_draws_waits(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with Network(tmp_path, policies=POLICIES) as network:
+            answers, curator = _until_offers(network, terms(**AUCTION)), network.sync(CURATOR)
+            mail, drawn = curator.mail, curator.mail._draw_noise
+            mail.decide(mail.runs()[0], Decision("give-up", "a"))
+            with Home(network.place / CURATOR, clock=network.clock) as home, Sync(home, curator.store) as other:
+
+                def draw(*arguments: Any) -> Any:
+                    step = drawn(*arguments)
+                    with pytest.raises(TryLater):
+                        other.mail.hear(answers["a"])
+                    return step
+
+                monkeypatch.setattr(mail, "_draw_noise", draw)
+                mail.hear(answers["b"])
+            assert _inputs(network) == [1, 2, 3]
 
     def test_nothing_is_charged_for_a_run_that_was_cancelled_meanwhile(
         self, network: Network, monkeypatch: pytest.MonkeyPatch

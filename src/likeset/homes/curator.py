@@ -1,7 +1,7 @@
 """A curator in runs: its schemas and public rows, the owners that it waits for, and its receipts."""
 
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -18,6 +18,7 @@ from likeset.errors import (
     InvalidArgument,
     LetterRefused,
     NotCurated,
+    PostTrouble,
     QuorumMissed,
     TryLater,
     UnfinishedRequest,
@@ -26,7 +27,16 @@ from likeset.files import PRIVATE_FOLDER, keep_private_bytes, make_private_folde
 from likeset.homes.compute import ComputeHandler
 from likeset.homes.consumer import keep_rows
 from likeset.homes.mail import Decision, Heard
-from likeset.homes.runs import RECEIPT, Ending, Run, ending_document, last_time, progress_document, read_word
+from likeset.homes.runs import (
+    RECEIPT,
+    Ending,
+    Run,
+    ending_document,
+    last_time,
+    progress_document,
+    read_progress,
+    read_word,
+)
 from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Transaction
 from likeset.privacy.events import View
@@ -151,6 +161,9 @@ class Curator(ComputeHandler):
         party = make_curator(terms, noise=SecretNoise(), fold_key=fold_key, declared=declared, seed_rows=seed_rows)
         return party, ExitStack()
 
+    def draws_later(self, run: Run) -> bool:
+        return not run.is_split and _has_draws(run.terms)
+
     def charge(self, run: Run, wanted: ChargeWanted) -> Charge:
         """Accounts of this run alone: over all runs, owners keep their own budgets."""
         charge = wanted.charge
@@ -160,9 +173,11 @@ class Curator(ComputeHandler):
 
     def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:
         super().after(t, run, party, heard, replies)
-        if isinstance(party, CuratorParty) and party.finished:
-            self.mail.change(t, run, state="answered", detail=Ending.DONE.outcome())
-            self._say_end(t, run, Ending.DONE)
+        if isinstance(party, CuratorParty):
+            run = self.mail.change(t, self.mail.reload(run), due=None)  # whom it waits for is told anew
+            if party.finished:
+                self.mail.change(t, run, state="answered", detail=Ending.DONE.outcome())
+                self._say_end(t, run, Ending.DONE)
 
     def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:
         super().refuse(t, run, heard, error)
@@ -202,51 +217,60 @@ class Curator(ComputeHandler):
     def _give_up_late(self, run: Run) -> None:
         """Stop waiting for owners who abstain or whose time is over, and tell the consumer who is waited for."""
         while True:
+            if run.state != "begun":
+                return
             try:
-                party = self.mail.party(run)
-            except TryLater as error:
+                waiting = self._waiting_for(run)
+                deadlines, gone = self._deadlines(run, waiting), self._gone(run, waiting)
+                late = {owner for owner, time in deadlines.items() if self.mail.passed(time)}
+                if not gone and not late:
+                    break
+                self.mail.decide(run, Decision("give-up", sorted(gone | late)[0]))
+            except (TryLater, PostTrouble) as error:
                 began = self.mail.began(run)
                 if began is not None and self.mail.passed(last_time(run.end, began)):
                     with self.home.deciding() as t:
                         lost = "a letter was removed from the mailbox and not put back"
                         self._fail(t, self.mail.reload(run), error, lost)
                 raise
-            if not isinstance(party, CuratorParty) or run.state != "begun":
-                return
-            deadlines, gone = self._deadlines(run, party), self._gone(run, party)
-            late = {owner for owner, time in deadlines.items() if self.mail.passed(time)}
-            if not gone and not late:
-                break
-            owner = sorted(gone | late)[0]
-            try:
-                self.mail.decide(run, Decision("give-up", owner))
             except (QuorumMissed, UnfinishedRequest) as error:
                 with self.home.deciding() as t:
                     self._fail(t, self.mail.reload(run), error)
             run = self.mail.reload(run)
         until = min(deadlines.values(), default=None)
-        run = self.mail.update(run, due=None if until is None else until.timestamp())
-        document = progress_document(party.waiting_for, until)
-        if party.waiting_for and document != self.mail.last_document(run, "out", "progress", run.terms.consumer):
+        document, due = progress_document(waiting, until), None if until is None else until.timestamp()
+        if waiting and (run.due, self._progress(run)) != (due, document):
             with self.home.deciding() as t:
                 self.mail.write_document(t, run, run.terms.consumer, "progress", document)
+                self.mail.change(t, self.mail.reload(run), due=due)
 
-    def _gone(self, run: Run, party: CuratorParty) -> set[str]:
+    def _progress(self, run: Run) -> bytes:
+        return self.mail.last_document(run, "out", "progress", run.terms.consumer) or b""
+
+    def _waiting_for(self, run: Run) -> frozenset[str]:
+        """For whom a run waits: as the consumer was told, or, if something came since, by all that came."""
+        told = None if run.due is None else read_progress(self._progress(run))
+        if told is not None:
+            return frozenset(told[0])
+        party = self.mail.party(run)  # a process that begins reads all offers again
+        return party.waiting_for if isinstance(party, CuratorParty) else frozenset()
+
+    def _gone(self, run: Run, waiting: Set[str]) -> set[str]:
         """Owners that will not answer: not introduced, abstaining, given up before, or with a refused letter."""
         rows, present = self.mail.letters(run), self.mail.introduced(run)
         gone = {row.peer for row in rows if row.way == "in" and row.post == "participation" and row.state == "heard"}
         gone |= {row.peer for row in rows if row.way == "in" and row.post == "letter" and row.state == "refused"}
         gone |= {row.peer for row in rows if row.way == "own"}
-        return {owner for owner in party.waiting_for if owner in gone or owner not in present}
+        return {owner for owner in waiting if owner in gone or owner not in present}
 
-    def _deadlines(self, run: Run, party: CuratorParty) -> dict[str, datetime]:
+    def _deadlines(self, run: Run, waiting: Set[str]) -> dict[str, datetime]:
         """When the curator stops waiting for each owner: the patience after the last letter to it."""
         began = self.mail.began(run)
         if began is None:
             return {}
         asked = {row.peer: row.time for row in self.mail.letters(run) if row.way == "out" and row.post == "letter"}
         last, patience = last_time(run.end, began), self.home.settings.patience
-        return {owner: min(asked.get(owner, began) + patience, last) for owner in party.waiting_for}
+        return {owner: min(asked.get(owner, began) + patience, last) for owner in waiting}
 
     def _send_receipts(self, run: Run) -> None:
         """Sign receipts when the run has ended; after an auction at a time that does not depend on who was asked."""

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final, Literal
 from likeset.errors import (
     BadDocument,
     ChargeRefused,
+    DifferentRequest,
     HomeRestored,
     IllegalMessage,
     LedgerUnavailable,
@@ -27,6 +28,7 @@ from likeset.errors import (
     LikesetError,
     MailboxTrouble,
     NotReady,
+    PostTrouble,
     TryLater,
 )
 from likeset.homes.home import Home, stamp
@@ -81,6 +83,7 @@ _MOST_A_DAY = 50  # terms that come from one consumer
 _MOST_REFUSED_LETTERS = 100  # of one writer in one run; further ones leave no row
 _MOST_DOCUMENTS = 10_000  # of one peer in one run
 _MOST_DOCUMENT_BYTES = 1 << 20  # of a document that is no letter
+_MOST_HELD = 1 << 28  # bytes of messages in parties that are kept; the others are rebuilt when they are needed
 
 _RUN_COLUMNS = ", ".join(column.name for column in dataclasses.fields(Run))
 _LETTER_COLUMNS = ", ".join(column.name for column in dataclasses.fields(StoredLetter))
@@ -179,6 +182,10 @@ class RoleHandler(ABC):
     def start(self, t: Transaction, run: Run) -> None:  # noqa: B027 - optional
         """Called in the transaction that records the first input of a run; charges what the run costs as a whole."""
 
+    def draws_later(self, run: Run) -> bool:  # noqa: ARG002
+        """Whether inputs after the first may draw noise."""
+        return False
+
     def charge(self, run: Run, wanted: ChargeWanted) -> Charge:  # noqa: ARG002 - the curator charges accounts of the run
         return wanted.charge
 
@@ -199,6 +206,20 @@ class RoleHandler(ABC):
 Act = Callable[[Party], Step]
 
 
+@dataclass(eq=False)
+class _Playing:
+    """A party after its first ``version`` inputs."""
+
+    version: int
+    party: Party
+    resources: ExitStack
+    draws: int  # with noise
+
+    @property
+    def held_bytes(self) -> int:
+        return self.party.traffic.heard_bytes + self.party.traffic.sent_bytes
+
+
 class Mail:
     def __init__(
         self,
@@ -210,7 +231,7 @@ class Mail:
     ) -> None:
         self.home, self.fetch, self.mailbox_time = home, fetch, mailbox_time
         self.handlers: dict[Role, RoleHandler] = {}
-        self._parties: dict[bytes, tuple[int, Party, ExitStack]] = {}  # by the digests of terms
+        self._parties: dict[bytes, _Playing] = {}  # by the digests of terms; that of the last input is last
         self._peers: dict[tuple[bytes, str], Peer] = {}
 
     def close(self) -> None:
@@ -242,10 +263,7 @@ class Mail:
                 self._hear_receipt(run, heard)
             else:
                 heard, message = self._read(run, heard)
-                which = "AND peer = ? AND way = 'in' AND content = ? AND number <> ?"
-                if self._select("1", run, which, peer.name, heard.content, letter.header.number):
-                    raise IllegalMessage(f"run {run.name}: {peer.name} repeats in a new letter what it wrote before")
-                self._advance(run, heard, lambda party: party.receive(message))
+                self._advance(run, heard, lambda party: party.receive_once(message))
         except (TryLater, *TRANSIENT):
             raise
         except Exception as error:
@@ -265,15 +283,15 @@ class Mail:
         heard = source if isinstance(source, Heard) else None
         while True:
             self._check_may_answer(run)
-            version, party, resources = self._party(run, {} if heard is None else heard.newcomers)
+            playing = self._party(run, {} if heard is None else heard.newcomers)
+            version, party = playing.version, playing.party
             is_recorded = False
             try:
-                inputs = self._inputs_digest(run, version, source.content)
                 step = act(party)  # reads rows, without a lock
                 # Noise is charged in one transaction and stored in another, both before the block below. If anything
                 # fails between them, the draw is never repeated and the letter is refused. Owners draw no noise; their
                 # keyed draws are charged in the block.
-                step = self._draw_noise(run, step, inputs)
+                step = self._draw_noise(run, playing, step)
                 with self.home.deciding() as t:
                     run = self.reload(run)
                     if heard is not None and self._was_heard(run, heard.peer, heard.letter):
@@ -281,14 +299,19 @@ class Mail:
                     self._check_may_answer(run)  # withdrawn or expired meanwhile?
                     if self.version(run) != version:
                         continue  # another input came meanwhile: the step is computed anew
-                    self._record(t, run, source, party, step, inputs, number=version + 1)
+                    drawn = self.home.database.draws(run.name) if self.handlers[run.role].draws_later(run) else 0
+                    if drawn > playing.draws:
+                        raise TryLater(f"run {run.name}: the input that a draw was made for comes first")
+                    self._record(t, run, source, party, step, number=version + 1)
                 is_recorded = True
             finally:
                 if not is_recorded:
                     self._drop(run.digest)  # its step is not on record
                     self._peers.clear()  # nor are the parties that this letter introduced
-            if run.digest in self._parties:  # a run that is answered or over has none
-                self._parties[run.digest] = version + 1, party, resources
+            if self._parties.pop(run.digest, None) is not None:  # a run that is answered or over has none
+                playing.version += 1
+                self._parties[run.digest] = playing
+                self._drop_oldest()
             return
 
     def _check_may_answer(self, run: Run) -> None:
@@ -302,7 +325,6 @@ class Mail:
         source: Heard | Decision,
         party: Party,
         step: Step,
-        inputs: bytes,
         *,
         number: int,
     ) -> None:
@@ -320,7 +342,7 @@ class Mail:
             # A trusted curator's home would otherwise hold rows beside the key that opens them.
             stored = None if run.role == "curator" and run.terms.split is None else source.letter.data
             self._insert_heard(t, run, source, "heard", input=number, data=stored)
-        replies = step.complete(partial(self._charge_keyed, t, run, inputs))
+        replies = step.complete(partial(self._charge_keyed, t, run, party))
         enclosed = source.enclosed if isinstance(source, Decision) else {}
         for reply in replies:
             if peer := self.peer(run, reply.receiver):
@@ -375,32 +397,36 @@ class Mail:
 
     # Draws and charges.
 
-    def _draw_noise(self, run: Run, step: Step, inputs: bytes) -> Step:
+    def _draw_noise(self, run: Run, playing: _Playing, step: Step) -> Step:
+        handler = self.handlers[run.role]
+
+        def check() -> None:  # called in both transactions
+            self.check_open(self.reload(run))
+            if self.version(run) != playing.version:
+                raise TryLater(f"run {run.name}: another input came meanwhile")
+
         def draw(wanted: ChargeWanted) -> bytes:
-            return self.home.database.draw(
-                self.handlers[run.role].charge(run, wanted),
-                wanted.draw,
-                request=wanted.request(inputs=inputs),
-                # Called in both transactions.
-                check=lambda: self.check_open(self.reload(run)),
-            )
+            request = wanted.request(inputs=playing.party.heard)
+            try:
+                data = self.home.database.draw(handler.charge(run, wanted), wanted.draw, request=request, check=check)
+            except DifferentRequest as error:
+                if handler.draws_later(run):  # a process that died, or still works, drew for another input
+                    raise TryLater(str(error)) from None
+                raise
+            playing.draws += 1
+            return data
 
         while step.charge is not None and not step.charge.repeatable:
             step = step.charged(draw)
         return step
 
-    def _charge_keyed(self, t: Transaction, run: Run, inputs: bytes, wanted: ChargeWanted) -> bytes:
+    def _charge_keyed(self, t: Transaction, run: Run, party: Party, wanted: ChargeWanted) -> bytes:
         """Charge for a keyed draw in the transaction that records its letter; noise is rejected before it is drawn."""
         if not wanted.repeatable:
             raise ChargeRefused(f"run {run.name}: noise after a keyed draw, whose charge would not be durable yet")
         message, release = wanted.draw()
         charge = self.handlers[run.role].charge(run, wanted)
-        return t.answer(charge, message, release, request=wanted.request(inputs=inputs))
-
-    def _inputs_digest(self, run: Run, version: int, new: bytes) -> bytes:
-        """A digest of all inputs in order; the ledger rejects a request whose draw was stored for other inputs."""
-        before = self._select("content", run, "AND input <= ? ORDER BY input", version)
-        return hashlib.sha256(b"".join([b"likeset inputs 1", *(content for (content,) in before), new])).digest()
+        return t.answer(charge, message, release, request=wanted.request(inputs=party.heard))
 
     # Terms: the second entry point.
 
@@ -883,29 +909,37 @@ class Mail:
 
     def party(self, run: Run) -> Party:
         """The party of a run, rebuilt from its inputs if necessary."""
-        return self._party(run, {})[1]
+        return self._party(run, {}).party
 
-    def _party(self, run: Run, newcomers: Mapping[str, Acceptance]) -> tuple[int, Party, ExitStack]:
-        version, cached = self.version(run), self._parties.get(run.digest)
-        if cached is not None and (cached[0] != version or cached[1].failed):
+    def _party(self, run: Run, newcomers: Mapping[str, Acceptance]) -> _Playing:
+        cached = self._parties.get(run.digest)
+        if cached is not None and (cached.version != self.version(run) or cached.party.failed):
             self._drop(run.digest)
             cached = None
         if cached is None:
             party, sources = self.handlers[run.role].make(run, self._cards(run, newcomers))
+            cached = _Playing(0, party, sources, 0)
             try:
-                self._replay(run, party)
+                self._replay(run, cached)
             except BaseException:
                 sources.close()
                 raise
-            cached = self._parties[run.digest] = version, party, sources
+            self._parties[run.digest] = cached
         return cached
 
     def _drop(self, digest: bytes) -> None:
         dropped = self._parties.pop(digest, None)
         if dropped is not None:
-            dropped[2].close()
+            dropped.resources.close()
 
-    def _replay(self, run: Run, party: Party) -> None:
+    def _drop_oldest(self) -> None:
+        held = sum(playing.held_bytes for playing in self._parties.values())
+        for digest, playing in list(self._parties.items())[:-1]:
+            if held > _MOST_HELD:
+                self._drop(digest)
+                held -= playing.held_bytes
+
+    def _replay(self, run: Run, playing: _Playing) -> None:
         """Let a new party hear all inputs again; what it drew before is in the ledger."""
         rows = self.letters(run)
         inputs = sorted((row for row in rows if row.input is not None), key=lambda row: row.input or 0)
@@ -917,24 +951,26 @@ class Mail:
             key = wanted.request().key
             if key not in stored:
                 raise IllegalMessage(f"run {run.name}: a part of its log was purged; it cannot be resumed")
+            playing.draws += not wanted.repeatable
             return stored[key]
 
         answers: dict[int | None, list[bytes]] = {}
         for row in rows:
             answers.setdefault(row.answers, []).append(row.content)
         for row in inputs:
-            replies = self._replayed(run, party, row).complete(stored_draw)
+            replies = self._replayed(run, playing.party, row).complete(stored_draw)
             replayed = [hashlib.sha256(reply.data).digest() for reply in replies if self.peer(run, reply.receiver)]
             if replayed != answers.get(row.input, []):
                 reason = "replaying the log produced different bytes; this run cannot be resumed"
                 raise IllegalMessage(f"run {run.name}: {reason}")
+            playing.version = row.input or 0
 
     def _replayed(self, run: Run, party: Party, row: StoredLetter) -> Step:
         if row.way == "own":
             return _decided(run, party, row.kind, row.peer)
         data = self.data_of(row) or self.fetch(run, row.peer, row.folder, row.name)
         if data is None:
-            raise TryLater(f"run {run.name}: a letter of {row.peer} was removed from the mailbox")
+            raise PostTrouble(run.mailbox, f"run {run.name}: a letter of {row.peer} was removed from the mailbox")
         peer = self.peer(run, row.peer)
         if peer is None:
             raise IllegalMessage(f"run {run.name}: {row.peer} is not known")

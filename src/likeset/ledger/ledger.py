@@ -10,6 +10,7 @@ import re
 import secrets
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -189,6 +190,7 @@ class LedgerState:
         self._limits: dict[View, Limit] = {}
         self._tallies: dict[View, Tally] = {}
         self.charges: list[ChargeEntry] = []
+        self.draws: Counter[str] = Counter()  # with noise, by run, whether or not they were answered
 
     def accounts(self, limits: Mapping[View, Limit]) -> tuple[Account, ...]:
         return tuple(tally.account() for tally in self._under(limits).values())
@@ -261,13 +263,14 @@ class LedgerState:
 
     def _reserved(self, entry: Entry, document: Any) -> Problem | None:
         charge = Charge.from_json(document["charge"])
-        Request(*json.loads(entry.key))  # raises if the key is not one of a request
+        request = Request(*json.loads(entry.key))  # raises if the key is not one of a request
         problem = None
         if entry.key in self.requests:
             problem = Problem(entry.number, "charges a request a second time")
         else:
             repeatable = document.get("repeatable") is True
             self.requests[entry.key] = RequestState(entry.number, document["fingerprint"], charge, repeatable)
+            self.draws[request.run] += not repeatable
         if self._checking:
             try:
                 self.check(charge)
@@ -493,6 +496,11 @@ class Ledger:
         with self.reading() as state:
             known = state.requests.get(request.key)
             return None if known is None else known.charge
+
+    def draws(self, run: str) -> int:
+        """How many draws with noise were charged in a run."""
+        with self.reading() as state:
+            return state.draws[run]
 
     def head(self) -> Head:
         """The last entry's number and hash; keep it elsewhere to be able to show a roll-back."""
