@@ -21,8 +21,8 @@ from likeset.homes.mail import Mail
 from likeset.homes.owner import Owner
 from likeset.ledger.budget import Limit
 from likeset.privacy.events import Relation, View
+from likeset.run.between import invite
 from likeset.run.job import Job
-from likeset.run.runs import invite
 from likeset.transports.stores import open_store
 from likeset.transports.sync import Sync
 

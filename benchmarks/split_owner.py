@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from likeset import Schema, Summarizer
-from likeset.run import runs
+from likeset.run import here
 from likeset.split.host import PYTHON_VARIABLE
 from likeset.transports.local import ChargedParty
 
@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--columns", type=int, nargs="+", default=[50])
     arguments = parser.parse_args()
     os.environ[PYTHON_VARIABLE] = str(arguments.environment.absolute() / "bin" / "python")
-    runs.compute_here = stop
+    here.compute_here = stop
     clock = OwnersClock()
     for columns in arguments.columns:
         seconds: dict[str, list[float]] = {"trusted": [], "split": []}

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from chance import pinned_coins
 from likeset.app.cli import main
+from likeset.run.here import FinishedJob, run_job
 from likeset.run.job import Job
-from likeset.run.runs import FinishedJob, run_job
 
 SCHEMA = """\
 likeset: schema

@@ -36,3 +36,9 @@ def test_a_match_and_its_report_load_no_library_that_few_of_them_use() -> None:
     """SciPy, scikit-learn, DuckDB and the convolutions of dp_accounting would take two seconds together."""
     modules = _loaded("import likeset.app.demo, likeset.app.report, likeset.app.file_matching")
     assert not {"scipy", "sklearn", "duckdb", "dp_accounting", "pandas"} & set(modules)
+
+
+def test_the_summarizer_loads_nothing_of_runs_between_organisations() -> None:
+    modules = _loaded("from likeset import Summarizer")
+    assert "likeset.run.here" in modules
+    assert not [name for name in modules if name.startswith(("likeset.homes", "likeset.trust.letters", "OpenSSL"))]

@@ -294,6 +294,10 @@ class IllegalMessage(ProtocolError):
     """A well-formed message is not allowed now, from this sender, or with this content."""
 
 
+IGNORED_ERRORS = (BadMessage, IllegalMessage, LetterRefused)
+"""Errors at a message that the curator ignores: the run continues as if the message had not come."""
+
+
 class PartyFailed(ProtocolError):
     """A step failed: the party answers nothing more, and must be rebuilt."""
 

@@ -22,10 +22,10 @@ from likeset.protocol import notices
 from likeset.protocol.notices import warn_of
 from likeset.protocol.sealed import Scan
 from likeset.protocol.terms import Interactive, RunSettings, Setting, settings
+from likeset.run.here import check_workers_here, notebook_progress, run_here
 from likeset.run.job import Inputs, OwnersTables, RunSecrets, TableRows, open_owners
 from likeset.run.plan import draws_of_run, make_plan, new_draws
 from likeset.run.result import Result, story
-from likeset.run.runs import check_workers_here, notebook_progress, run_here
 from likeset.tables.frames import (
     MANY_CLASSES,
     MarketArrays,

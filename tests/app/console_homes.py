@@ -19,8 +19,8 @@ from likeset.homes.owner import Owner
 from likeset.homes.runs import Run
 from likeset.ledger.budget import Limit
 from likeset.privacy.events import Relation, View
+from likeset.run.between import invite, times_of_terms
 from likeset.run.job import Job
-from likeset.run.runs import invite, times_of_terms
 
 PATIENCE = 120.0
 """Seconds after which something hangs; it ends a test, and is never measured."""

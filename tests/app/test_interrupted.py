@@ -68,11 +68,11 @@ AFTER = [
     ("before the release", "likeset.protocol.sealed.released_mean", 1),
     ("before the selection", "likeset.protocol.sealed.SealedCurator._select", 1),
     ("during the selection", "likeset.geometry.selection.Selection.select", 1),
-    ("after the selection", "likeset.run.runs.counted_budget", 1),
+    ("after the selection", "likeset.run.here.counted_budget", 1),
     ("while the result is made up", "likeset.run.result.Result.document", 1),
     ("before result.json", "likeset.documents.write_text", 3),
     ("before report.html", "likeset.documents.write_text", 5),
-    ("in summary.parquet", "likeset.run.runs.pq.write_table", 1),
+    ("in summary.parquet", "likeset.run.here.pq.write_table", 1),
     ("after summary.parquet", "likeset.documents.os.fsync", 11),
     ("before it is moved to its place", "likeset.run.job.Path.rename", 1),
     # Between a charge and its answer, Ctrl-C waits: else the draw would be lost, and could not be paid again.
@@ -151,7 +151,7 @@ def test_a_run_goes_on_where_it_was_interrupted(
     [
         ("likeset.protocol.sealed.draw_offer", 2, "cannot be written: No space left"),
         ("likeset.documents.os.fsync", 5, "terms.yaml: cannot be written: No space left"),
-        ("likeset.run.runs.pq.write_table", 1, "cannot be written: No space left"),
+        ("likeset.run.here.pq.write_table", 1, "cannot be written: No space left"),
     ],
 )
 def test_a_full_disk_is_told_and_what_was_paid_is_kept(
@@ -184,7 +184,7 @@ def test_a_crash_between_charge_and_draw_loses_budget_and_says_so(
 
 def stopped_run(world: World, out: Path) -> Path:
     with pytest.MonkeyPatch.context() as patched:
-        stop_at(patched, "likeset.run.runs.counted_budget", 1, stop_driver.interrupt)
+        stop_at(patched, "likeset.run.here.counted_budget", 1, stop_driver.interrupt)
         assert job_world.call("match", options(world, out)) == 130
     return out.with_name(out.name + ".partial")
 

@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed on Linux only"),
 ]
 
-_NOTHING = ("likeset.run.runs.run_job", 1, 0)  # signal 0 is none
+_NOTHING = ("likeset.run.here.run_job", 1, 0)  # signal 0 is none
 _SECONDS = 1200.0  # until something must have happened, however busy the machine is
 
 

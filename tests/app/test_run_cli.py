@@ -18,8 +18,8 @@ from likeset.app.cli import app
 from likeset.errors import BadDocument, BudgetExceeded, InvalidArgument
 from likeset.homes.runs import padded_size
 from likeset.protocol.wire import Offer, Summary, Target
+from likeset.run.between import plan_between
 from likeset.run.job import Job
-from likeset.run.runs import plan_between
 from likeset.run.words import owed_in_words
 
 pytestmark = pytest.mark.usefixtures("without_figures")

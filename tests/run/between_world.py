@@ -9,8 +9,8 @@ from home_world import CONSUMER, SCHEMA, Network, rows_text
 from likeset import documents
 from likeset.homes.consumer import RunProgress
 from likeset.homes.runs import Run
+from likeset.run.between import invite
 from likeset.run.job import Job
-from likeset.run.runs import invite
 
 OWNERS = ("a", "b")
 UNTIL = "2030-01-01"

@@ -21,9 +21,9 @@ from likeset.privacy.events import View
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS, Terms
 from likeset.protocol.wire import Message, Summary
-from likeset.run import runs
+from likeset.run import between
+from likeset.run.between import collect, plan_between, published, settled_curator, times_of_terms
 from likeset.run.job import Job
-from likeset.run.runs import collect, plan_between, published, settled_curator, times_of_terms
 from likeset.trust.cards import CardSecret
 from likeset.trust.letters import write_letter
 
@@ -298,7 +298,7 @@ class TestSplit:
 
     @pytest.fixture
     def split(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Market]:
-        monkeypatch.setattr(runs, "split_python", lambda: None)
+        monkeypatch.setattr(between, "split_python", lambda: None)
         with Market(tmp_path, witness=True) as made:
             settings = made.consumer.home.folder / "home.yaml"
             settings.write_text(settings.read_text().replace('listen: ""', 'listen: "127.0.0.1:0"'))
@@ -345,9 +345,9 @@ class TestSplit:
         def missing() -> None:
             raise InvalidArgument("environment", "none", "is none; make it with `likeset split setup`")
 
-        monkeypatch.setattr(runs, "split_python", missing)
+        monkeypatch.setattr(between, "split_python", missing)
         refuses(split, InvalidArgument, "likeset split setup", witness=WITNESS)
-        monkeypatch.setattr(runs, "split_python", lambda: None)
+        monkeypatch.setattr(between, "split_python", lambda: None)
         settings = split.consumer.home.folder / "home.yaml"
         settings.write_text(settings.read_text().replace("127.0.0.1:0", ""))
         refuses(split, InvalidArgument, r"listen: a split run needs HOST:PORT", witness=WITNESS)

@@ -12,8 +12,8 @@ import pytest
 import job_world
 from job_world import OWNERS, SIZE, World
 from likeset.errors import BadDocument
+from likeset.run.here import read_result
 from likeset.run.job import Job
-from likeset.run.runs import read_result
 
 TIMES = ("created", "seconds")
 

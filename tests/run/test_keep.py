@@ -16,7 +16,7 @@ from likeset.errors import BadTable
 from likeset.privacy.events import Composition, Gaussian
 from likeset.protocol.notices import notice_documents
 from likeset.protocol.sealed import Scan
-from likeset.run import runs
+from likeset.run import here
 from likeset.run.job import RunSecrets
 from likeset.run.plan import open_plan, plan_job
 
@@ -85,7 +85,7 @@ def test_a_run_that_is_resumed_draws_the_same_rows(world: World, monkeypatch: py
     declare(world, "keep: 2")
     world.replace("north.csv", patient=[f"n{row // 5}" for row in range(60)])
     seen: list[tuple[list[Any], list[Any]]] = []
-    run_here = runs.run_here
+    run_here = here.run_here
 
     def watched(plan: Any, terms: Any, draws: Any, scans: Mapping[str, Scan], **more: Any) -> Any:
         everything = scans["north"].fetch(np.arange(scans["north"].row_count)).rows
@@ -94,7 +94,7 @@ def test_a_run_that_is_resumed_draws_the_same_rows(world: World, monkeypatch: py
             raise KeyboardInterrupt
         return run_here(plan, terms, draws, scans, **more)
 
-    monkeypatch.setattr(runs, "run_here", watched)
+    monkeypatch.setattr(here, "run_here", watched)
     monkeypatch.setattr("likeset.run.job._charges", lambda _path, _run: float(len(seen)))
     with pytest.raises(KeyboardInterrupt):
         run(world.job())

@@ -15,7 +15,7 @@ from job_world import World, run
 from likeset import Summarizer
 from likeset.geometry.offers import Drawing
 from likeset.protocol.sealed import Admission
-from likeset.run.runs import FinishedJob
+from likeset.run.here import FinishedJob
 from likeset.tables.scan import DrawnRows, SourceScan
 from likeset.tables.schema import FetchedRows, Schema
 from likeset.tables.sources import Source

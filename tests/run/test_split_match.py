@@ -16,7 +16,7 @@ from job_world import OWNERS as OWNERS_OF_FILES
 from job_world import SIZE, World, call
 from likeset import Schema, Summarizer
 from likeset.errors import InvalidArgument
-from likeset.run import runs
+from likeset.run import here
 from likeset.split.host import PYTHON_VARIABLE
 from summarizer_world import OWNERS as OWNERS_OF_ARRAYS
 from summarizer_world import TARGET as TARGET_OF_ARRAYS
@@ -48,8 +48,8 @@ def simulated(**settings: Any) -> Summarizer:
 @pytest.fixture
 def without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The public program in the clear, in this process."""
-    monkeypatch.setattr(runs, "compute_here", lambda inputs, **_: clear_picks(inputs))
-    monkeypatch.setattr(runs, "split_python", lambda: Path("nowhere"))
+    monkeypatch.setattr(here, "compute_here", lambda inputs, **_: clear_picks(inputs))
+    monkeypatch.setattr(here, "split_python", lambda: Path("nowhere"))
 
 
 @pytest.mark.usefixtures("without_workers")

@@ -25,7 +25,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.split import ComputeInputs, OpenedSlots
 from likeset.protocol.terms import WITNESS
 from likeset.protocol.wire import Summary
-from likeset.run import runs
+from likeset.run import between
 from likeset.split.engine.agreement import AGAIN, Disagreement, Statement, keepers
 from likeset.split.host import OpeningFile
 from likeset.transports.sync import Sync, Synced
@@ -136,7 +136,7 @@ class SplitHomes(Market):
         self.check_workers: Callable[[], object] = lambda: None
         self.notes: list[str] = []
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(runs, "split_python", lambda: None)
+            patched.setattr(between, "split_python", lambda: None)
             run = self.invite(**{"witness": WITNESS, "quorum": 1, **job})
         self.consumer.start_run(run, self.address)
         self.terms, self.digest = run.terms, run.terms.digest

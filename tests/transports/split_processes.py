@@ -19,7 +19,7 @@ from split_homes import COMPUTING, listen_here
 from split_world import PYTHON
 
 from likeset.protocol.terms import WITNESS
-from likeset.run import runs
+from likeset.run import between
 from likeset.split.host import PYTHON_VARIABLE
 
 RUN = "run-1"
@@ -102,7 +102,7 @@ def run_of(
     """All parties of a run at work, with homes by ``make`` and what differs in the job; they are stopped at the end."""
     place.mkdir()
     with pytest.MonkeyPatch.context() as patched, make(place) as market:
-        patched.setattr(runs, "split_python", lambda: None)
+        patched.setattr(between, "split_python", lambda: None)
         listen_here(place)
         run = market.invite(witness=WITNESS, quorum=1, **job)
         market.consumer.start_run(run, market.address)

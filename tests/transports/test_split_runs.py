@@ -26,7 +26,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.split import ComputeInputs, ComputeParty, OpenedSlots
 from likeset.protocol.terms import WITNESS
 from likeset.protocol.wire import PicksOpened
-from likeset.run import runs
+from likeset.run import between
 from likeset.split.links import RunCertificate, TunnelPeer
 from likeset.tables.records import DeclaredRecords
 from likeset.trust import shares
@@ -159,7 +159,7 @@ class TestOwners:
             assert reason.startswith(f"{places[place]} rows that were picked were left out")
             words = f"{places[place]} rows picked from {homes.terms.owners[place]} did not open"
             assert [note for note in homes.notes if words in note and "does not show who caused it" in note]
-        named = runs.collect(homes.consumer, homes.run_at(CONSUMER)).warnings
+        named = between.collect(homes.consumer, homes.run_at(CONSUMER)).warnings
         assert [note.owner for note in named if note.kind == "left-out"] == [OWNERS[place] for place in sorted(places)]
 
     def test_an_owner_keeps_what_it_shared_until_the_terms_end_and_its_record_for_good(self, homes: SplitHomes) -> None:

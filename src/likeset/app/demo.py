@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 from likeset import documents
 from likeset.arguments import Rows
 from likeset.geometry.kernels import kernel_means, rbf_kernel, squared_mmd
+from likeset.run.here import FinishedJob, Render, run_job
 from likeset.run.job import Job
 from likeset.run.result import ComparedRows, Comparison, Result
-from likeset.run.runs import FinishedJob, Render, run_job
 from likeset.simulation import (
     DIGIT_GROUPS,
     LabelledMarket,

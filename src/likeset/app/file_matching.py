@@ -7,8 +7,8 @@ from typing import Any
 from likeset.app.report import render
 from likeset.errors import InvalidArgument
 from likeset.protocol.notices import warn_of
+from likeset.run.here import FinishedJob, run_job
 from likeset.run.job import Job
-from likeset.run.runs import FinishedJob, run_job
 from likeset.transports.local import Progress
 
 

@@ -12,11 +12,9 @@ import numpy as np
 
 from likeset.arguments import Rows
 from likeset.errors import (
-    BadMessage,
+    IGNORED_ERRORS,
     BadTable,
-    IllegalMessage,
     InvalidArgument,
-    LetterRefused,
     NotCurated,
     PostTrouble,
     QuorumMissed,
@@ -53,9 +51,6 @@ from likeset.tables.schema import Schema
 from likeset.tables.sources import open_source
 from likeset.trust.cards import Card, Role
 from likeset.trust.letters import PostKind
-
-IGNORED_ERRORS = (BadMessage, IllegalMessage, LetterRefused)
-"""Errors at a letter that the curator ignores: the run continues as if the letter had not come."""
 
 _MOST_ROWS = 1_000_000
 

@@ -63,8 +63,7 @@ from likeset.protocol.wire import (
     blob,
 )
 from likeset.tables.records import DeclaredRecords, EnvelopeRecords, most_envelope_bytes
-from likeset.trust.cards import Card, CardSecret, fields, read_tagged
-from likeset.trust.letters import DIGEST_BYTES
+from likeset.trust.cards import DIGEST_BYTES, Card, CardSecret, fields, read_tagged
 from likeset.trust.shares import (
     COMPUTE_ROLES,
     FRACTION_BITS,

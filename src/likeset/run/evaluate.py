@@ -27,8 +27,8 @@ from likeset import arguments, documents
 from likeset.arguments import Rows
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.geometry.offers import uniform
+from likeset.run.here import SUMMARY, notebook_progress, read_json, read_result
 from likeset.run.job import JOB, Job, TableRows
-from likeset.run.runs import SUMMARY, notebook_progress, read_json, read_result
 from likeset.run.words import MEASURES, enumeration
 from likeset.tables.cells import MissingWords
 from likeset.tables.frames import MANY_CLASSES, check_frame, column_names, label_array, numbers, whole_as_classes

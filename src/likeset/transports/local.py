@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Generic, Protocol, TypeVar
 
-from likeset.errors import LikesetError, ProtocolError, QuorumMissed
-from likeset.homes.curator import IGNORED_ERRORS
+from likeset.errors import IGNORED_ERRORS, LikesetError, ProtocolError, QuorumMissed
 from likeset.ledger.budget import Charge, Request
 from likeset.privacy.events import Release
 from likeset.protocol.party import CURATOR, ChargeWanted, Party

@@ -172,6 +172,7 @@ def holds(public: bytes, message: bytes, signature: bytes) -> bool:
 
 
 FINGERPRINT_BYTES = 25
+DIGEST_BYTES = 32
 _GROUPS, _LETTERS_IN_A_GROUP = 8, 5
 _LETTERS = _GROUPS * _LETTERS_IN_A_GROUP
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from likeset.errors import BadDocument, LetterRefused
 from likeset.trust.cards import (
     ACCEPTANCE_CONTEXT,
+    DIGEST_BYTES,
     LETTER_CONTEXT,
     RECEIPT_CONTEXT,
     SEAL_BYTES,
@@ -39,7 +40,6 @@ from likeset.trust.cards import (
 )
 
 RUN_ID_BYTES = 16
-DIGEST_BYTES = 32
 NOTHING_RECEIVED = bytes(DIGEST_BYTES)
 """In a header: no letter has come from the other side in this run."""
 

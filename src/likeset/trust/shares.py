@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.trust.cards import (
+    DIGEST_BYTES,
     FINGERPRINT_BYTES,
     LIST_CONTEXT,
     ROSTER_CONTEXT,
@@ -30,7 +31,6 @@ from likeset.trust.cards import (
     read_tagged,
     signed,
 )
-from likeset.trust.letters import DIGEST_BYTES
 
 ComputeRole = Literal["curator", "consumer", "witness"]
 COMPUTE_ROLES: tuple[ComputeRole, ...] = ("curator", "consumer", "witness")

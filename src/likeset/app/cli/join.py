@@ -33,7 +33,7 @@ with lazy_imports():
     from likeset.homes import home as homes
     from likeset.homes import mail as letters
     from likeset.homes import owner as owners
-    from likeset.run import runs
+    from likeset.run import between
     from likeset.tables import schema as schemas
     from likeset.transports import stores
     from likeset.trust import cards
@@ -95,7 +95,7 @@ def invite(
             invitation = joining.invite(
                 own,
                 name,
-                mailbox=runs.mailbox_for(own, mailbox),
+                mailbox=between.mailbox_for(own, mailbox),
                 schema=_schema_text(own, schema),
                 rules=_rules(own, rules, schema) if role == "owner" else None,
                 **settings,

@@ -35,9 +35,9 @@ from likeset.text import harmless, percent_at_most
 with lazy_imports():
     from likeset.app import demo as demos
     from likeset.run import evaluate as evaluation
+    from likeset.run import here
     from likeset.run import job as jobs
     from likeset.run import plan as plans
-    from likeset.run import runs
     from likeset.tables import scan as scans
     from likeset.tables import schema as schemas
 
@@ -240,7 +240,7 @@ def match(
     south=south.parquet --size 100 --epsilon 1 --out matched`
     """
     with Waiting() as waiting, scans.scan_factory(scan, workers=workers, progress=waiting.rows) as open_scan:
-        done = runs.run_job(job, render=render, resume=resume, progress=waiting.step, scan=open_scan)
+        done = here.run_job(job, render=render, resume=resume, progress=waiting.step, scan=open_scan)
 
     def view() -> None:
         show_result(done.result)
@@ -367,11 +367,11 @@ def evaluate(
         found = evaluation.evaluate_job(folder, test, schema_file=schema, owners=files, progress=waiting.step)
     earlier = evaluation.read_evaluation(folder) is not None
     document = evaluation.write_evaluation(folder, found)
-    documents.write_text(folder / runs.REPORT, render(*runs.read_result(folder), document))
+    documents.write_text(folder / here.REPORT, render(*here.read_result(folder), document))
 
     def view() -> None:
         _show(document)
-        page = literal(str(folder / runs.REPORT))
+        page = literal(str(folder / here.REPORT))
         show_text(
             f"\nThe report in [bold]{page}[/] has a section on it{', in place of the earlier one' if earlier else ''}."
         )
@@ -407,9 +407,9 @@ def report(
 
     Example: `likeset report matched --for-owner north`
     """
-    result, pictures = runs.read_result(folder)
+    result, pictures = here.read_result(folder)
     if for_owner is None:
-        page, path = render(result, pictures, evaluation.read_evaluation(folder)), folder / runs.REPORT
+        page, path = render(result, pictures, evaluation.read_evaluation(folder)), folder / here.REPORT
     else:
         page, path = render_for_owner(result, for_owner), folder / f"report-for-{for_owner.replace('/', '_')}.html"
     documents.write_text(path, page)

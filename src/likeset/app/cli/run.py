@@ -22,9 +22,9 @@ with lazy_imports():
     from likeset.homes import review
     from likeset.homes import runs as home_runs
     from likeset.protocol import notices
+    from likeset.run import between, words
     from likeset.run import job as jobs
     from likeset.run import plan as plans
-    from likeset.run import runs, words
     from likeset.transports import stores
     from likeset.transports import sync as mailboxes
 
@@ -50,7 +50,7 @@ def opened_consumer(folder: Path) -> "Iterator[consumers.Consumer]":
 def invited(job: Path, days: int, answer_within: float | None, consumer: "consumers.Consumer") -> "home_runs.Run":
     loaded = jobs.Job.load(job)
     try:
-        return runs.invite(consumer, loaded, **runs.times_of_terms(days, answer_within))
+        return between.invite(consumer, loaded, **between.times_of_terms(days, answer_within))
     except BudgetExceeded as error:
         error.add_note(f"see: likeset ledger show {consumer.home.database_file}")
         error.add_note("the first run sets the limit for all; likeset ledger limit --help says how to change it")
@@ -70,10 +70,10 @@ def plan(job: JobPath, *, home: HomePath = HERE) -> None:
     if home != HERE or (HERE / homes.SETTINGS_FILE).is_file():
         with opened_consumer(home) as consumer:
             wanted = wanted.model_copy(update={"ledger": str(consumer.home.database_file)})
-            planned = runs.with_own_curator(runs.plan_between(wanted), consumer.home, wanted)
+            planned = between.with_own_curator(between.plan_between(wanted), consumer.home, wanted)
     else:
-        planned = runs.plan_between(wanted)
-    notes = [*runs.check_carried(wanted), *runs.notes_on_terms(planned.terms)]
+        planned = between.plan_between(wanted)
+    notes = [*between.check_carried(wanted), *between.notes_on_terms(planned.terms)]
     document = {**planned.document(), "between_organisations": notices.notice_documents(notes)}
     texts = [notice.text for notice in (*planned.warnings, *notes)]
     emit(document, view=lambda: screens.show_plan(planned, "Nobody was asked, and nothing was spent."), notes=texts)
@@ -105,7 +105,7 @@ def start(
     """
     with opened_consumer(home) as consumer:
         # An address that cannot be used is refused before anything is signed.
-        store = stores.open_store(runs.mailbox_for(consumer.home, mailbox))
+        store = stores.open_store(between.mailbox_for(consumer.home, mailbox))
         signed = invited(job, days, decide_within, consumer)
         if consumer.home.own_curator is not None:
             with homes.Home(consumer.home.own_curator) as curating:
@@ -113,7 +113,7 @@ def start(
         consumer.start_run(signed, store.address)
         with mailboxes.opened_syncs(home, [store.address]) as opened:
             done = mailboxes.sync_once(opened)
-        progress, warnings = consumer.progress(signed), runs.notes_on(consumer, signed)
+        progress, warnings = consumer.progress(signed), between.notes_on(consumer, signed)
 
     def view() -> None:
         _print_status(progress)
@@ -229,7 +229,7 @@ def report(name: RunName, *, home: HomePath = HERE) -> None:
     Example: `likeset run report sepsis-2026-07 --home clinic`
     """
     with opened_consumer(home) as consumer:
-        result, folder = runs.published(consumer, consumer.run(name), render=render), consumer.folder(name).result
+        result, folder = between.published(consumer, consumer.run(name), render=render), consumer.folder(name).result
 
     def view() -> None:
         screens.show_result(result)
@@ -247,7 +247,7 @@ def list_runs(*, home: HomePath = HERE) -> None:
     Example: `likeset run list --home clinic`
     """
     with opened_consumer(home) as consumer:
-        emit({"runs": [runs.listed_run(consumer, one) for one in consumer.runs()]})
+        emit({"runs": [between.listed_run(consumer, one) for one in consumer.runs()]})
 
 
 @run.command()

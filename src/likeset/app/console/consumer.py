@@ -9,8 +9,9 @@ from likeset.app.console.server import PageRequest, Pages
 from likeset.app.report import render
 from likeset.errors import InvalidArgument
 from likeset.homes.consumer import Consumer
+from likeset.run.between import listed_run
 from likeset.run.evaluate import read_evaluation
-from likeset.run.runs import listed_run, read_result
+from likeset.run.here import read_result
 
 _REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; frame-ancestors 'none'"
 
