@@ -74,7 +74,7 @@ class Comparison:
     first_seed: int = 0
 
     def cells(self, options: Options) -> Sequence[Cell]:
-        """Seed after seed, so that a run that is stopped has told something about everything."""
+        """Ordered by seed, so that a run that stops early has results of every cell of some seeds."""
         source = SOURCES[self.data]
         source.check(self.name, options.data)
         methods = find_methods(options.methods or self.methods)

@@ -118,7 +118,7 @@ class Frontier:
 def _epsilons(
     method: str, setting: Setting, base: Setting, wished: tuple[float, ...] | None
 ) -> tuple[float | None, ...]:
-    """The budgets at which a method is tried; None where it has none, nothing where it would take too long."""
+    """The budgets at which a method is tried; None if it has none, nothing where it would take too long."""
     if method.startswith("private"):
         too_long = setting.size > _MOST_ROUNDS or setting.size * setting.owners > _MOST_BIDS
         if too_long or setting.offer_factor != base.offer_factor:  # offers are of the sealed protocol alone
@@ -215,7 +215,7 @@ MARGIN = 1.5
 
 
 def present_frontier(lines: Sequence[RecordLine], out: Path) -> Presentation:
-    """A figure and tables of whatever was run."""
+    """A figure and tables of the cells that were run."""
     done = [line for line in lines if line.done]
     points, gains = points_of(done), measured_gains(done)
     pool, data = done[0]["pool"], done[0]["data"]

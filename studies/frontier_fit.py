@@ -30,7 +30,7 @@ class Point:
         setting: by the name of each factor, and ``right``.
         method: of the registry.
         epsilon: the budget asked for; None for methods without.
-        proven: what is proven about the target's rows toward owners; None where nothing is.
+        proven: what is proven about the target's rows toward owners; None if nothing is.
         owners_proven: the same about the rows of another owner.
         ratio: mean MMD² to held-out rows, over that of exact greedy in the same market.
         spread: its standard deviation over seeds; 0 for one seed.

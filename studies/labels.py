@@ -443,7 +443,7 @@ def weak_label_market(relation: str, seed: int) -> LabelledMarket:
 
 
 _SEEDS = 10
-_SEEDS_OF_ALL_ROWS = 2  # whoever sees all rows does not depend on the rule
+_SEEDS_OF_ALL_ROWS = 2  # methods that read all rows do not depend on the rule
 _EPSILON = 1.0
 _OFFER_FACTOR = 10.0
 _FILES = {"heart": "heart_disease_4hospitals.csv", "adult": "adult.csv.gz"}

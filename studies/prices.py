@@ -77,7 +77,7 @@ def paper_preconditions() -> tuple[Precondition, ...]:
 class PriceComparison:
     """One line: what is released to owners, whose rows are protected, as the paper counts and as is proven.
 
-    ``claimed`` is None where the paper makes no claim; ``cited`` is its count by the theorem that it cites, for one
+    ``claimed`` is None if the paper makes no claim; ``cited`` is its count by the theorem that it cites, for one
     mechanism a step and for two. ``tightest`` is the exact worst case, where the paper counts steps.
     """
 

@@ -1,4 +1,4 @@
-"""``reconstruction``: what hashes ``h_1(x)`` of rows tell a curator.
+"""``reconstruction``: what a curator learns from hashes ``h_1(x)`` of rows.
 
 ``frequencies``: everybody knows those of h_1, so a row is fitted to its hash within the columns' public bounds, from
 rows that the curator knows, as it knows the target.

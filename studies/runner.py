@@ -137,7 +137,7 @@ def _silent(_: StudyState) -> None:
 
 
 def _compute(study: Study, cell: Cell) -> RecordLine:
-    """Run one cell; whatever goes wrong in it ends in its line."""
+    """Run one cell; its errors are recorded in its line."""
     started = time.perf_counter()
     try:
         results = study.run(cell)

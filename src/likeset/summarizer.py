@@ -351,7 +351,7 @@ _OTHERS: dict[str, Setting] = {
 _MEANINGS = {setting.argument: setting.meaning for setting in settings()} | {
     "schema": "declares the columns of data frames: a ``Schema``, or the path of its file",
     "ledger": "file of the budgets, kept across runs; a temporary one if not given",
-    "rows_per_unit": "the unit of privacy: at most so many rows belong to one person; a schema says it by its id",
+    "rows_per_unit": "the unit of privacy: the largest number of rows of one person; a schema declares it with its id",
     "run": "name of the run in the ledger",
     "progress": "called as answers come in; a bar in a notebook if not given",
 }

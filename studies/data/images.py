@@ -173,7 +173,7 @@ def image_market(
         kind: ``groups`` (the paper's five owners), ``rare`` or ``skewed``.
         seed: of the split.
         validation: share of the test digits, mixed as in the paper, that is the target; the others are held out.
-        rows_per_owner: at most so many rows, drawn at random, for each owner.
+        rows_per_owner: most rows of each owner, drawn at random.
     """
     target, held_out = _split_target(images, validation, np.random.default_rng([seed, 0]))
     owned = _KINDS[kind](images.train_digits, np.random.default_rng([seed, 1]))

@@ -192,7 +192,7 @@ def test_one_class_unknown_classes_and_tiny_tests_are_said() -> None:
     rows, _ = labelled(12, seed=9)
     found = likeset.evaluate(rows, ["a"] * 12, test_rows=rows, test_labels=["a"] * 6 + ["b"] * 6)
     notes = " ".join(found.notes)
-    assert "12 test rows tell little" in notes
+    assert "12 test rows are too few" in notes
     assert "one class only: every model" in notes
     assert "1 of 2 classes of the test are in no row" in notes
     assert score(found, "the summary", "forest", "balanced_accuracy") == 0.5

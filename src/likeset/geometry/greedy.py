@@ -51,7 +51,7 @@ def exact_greedy(
     gamma: float,
     target_weights: ArrayLike | None = None,
 ) -> Match:
-    """Select ``size`` rows of the pool that together look like the target, with full sight of all rows: not private.
+    """Select ``size`` rows of the pool that together look like the target, reading all rows: not private.
 
     Args:
         pool: candidate rows; float32 halves the memory and doubles the speed.
@@ -113,7 +113,7 @@ def swap(
 ) -> NDArray[np.int64]:
     """Improve a selection by swaps; every swap lowers its squared MMD to the target.
 
-    Each selected row in turn is taken out and the best row of the pool put in its place, possibly itself.
+    Each selected row in turn is replaced by the best row of the pool, which may be the same row.
     """
     arguments.count("passes", passes, least=0)
     attraction, kernel = _kernels(pool, target, gamma, target_weights)

@@ -74,7 +74,7 @@ def ridge_scores(rows: Rows, indicators: Scores, others: Rows, *, gamma: float) 
 
 
 _FEWEST_LABELLED = 50  # rows; fewer cannot tell how well they tell classes
-_FEWEST_OF_CLASS = 5  # rows, of at least two classes: there is nothing to tell apart otherwise
+_FEWEST_OF_CLASS = 5  # rows, in each of at least two classes
 _MOST_CLASSES = 50
 _LEAST_SKILL = 0.5
 _LARGEST_WEIGHT = 0.99  # at 1 rows of different classes would be infinitely far apart
@@ -131,7 +131,7 @@ class ClassChances:
 
 
 def class_codes(labels: NDArray[Any]) -> Codes | None:
-    """The number of each row's class; None where labels are numbers with decimals, or tell nothing apart.
+    """The number of each row's class; None if they are numbers with decimals, or too few in a second class.
 
     The rarest of very many classes count as one: else an owner who invents labels could end the matching of them.
     """
@@ -147,7 +147,7 @@ def class_codes(labels: NDArray[Any]) -> Codes | None:
 def class_chances(pool: Rows, codes: Codes, target: Rows, *, gamma: float) -> ClassChances:
     """Impute the classes of a target's rows from the ``codes`` of the pool's."""
     nearness = kernel_means(pool, target.astype(np.float64), gamma=gamma)
-    # Rows beyond the reach of the kernel tell nothing; one that is very far would cost all others their digits.
+    # Rows beyond the reach of the kernel carry no information; a very distant one would cost the others precision.
     near = nearness > _OUT_OF_REACH
     indicators = np.eye(int(codes.max()) + 1)[codes]
     chances, mix = np.zeros((len(target), indicators.shape[1])), np.zeros(indicators.shape[1])
@@ -176,7 +176,7 @@ def joint_attraction(
 ) -> tuple[NDArray[np.float64], float]:
     """The mean joint kernel of each row of the pool with the target, whose rows have each class by chance; the weight.
 
-    Each class counts as much as it should, whatever the chances of the target's rows sum to.
+    Each class has its share, independently of the sum of the chances of the target's rows.
     """
     mixed, shares, weight = chances.mixed(size)
     kept = np.where(mixed >= _FEWEST_CHANCE, mixed, 0.0)

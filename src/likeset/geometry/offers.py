@@ -58,7 +58,7 @@ class Draw:
 class Drawing:
     """A draw that is wanted from a pass over rows: ``count`` rows, all if there are fewer, by the owner's key.
 
-    ``score`` gives log-weights of a block of rows and the number of its first row; None where all weigh the same.
+    ``score`` gives log-weights of a block of rows and the number of its first row; None if all weigh the same.
     """
 
     count: int
@@ -173,7 +173,7 @@ def _moments(scores: NDArray[np.float64], base: NDArray[np.float64], beta: float
 _MOST_CLASSES = 50
 _SMALLEST = 1e-12
 _KEPT = 0.1  # share of the weight that stays as it was, so that no class is lost
-_TOLD = 0.03  # least share of the variance of rows that classes must explain ...
+_LEAST_SHARE = 0.03  # least share of the variance of rows that classes must explain ...
 _EXPLAINED = 0.3  # ... and of the squared distance to the release
 
 
@@ -194,7 +194,7 @@ class Strata:
 def fit_strata(
     features: NDArray[np.float32], labels: NDArray[Any], released: NDArray[np.float64], *, noise: float
 ) -> Strata | None:
-    """Weights of classes by which an owner's rows come closest to a released mean; None where they explain too little.
+    """Weights of classes by which an owner's rows come closest to a released mean; None if they explain too little.
 
     ``noise`` is the standard deviation of each coordinate of the released mean.
     """
@@ -208,12 +208,14 @@ def fit_strata(
     means /= counts[:, None]
     between = float(shares @ ((means - mean) ** 2).sum(axis=1))
     # Classes of few rows differ by chance, too.
-    told = between / max(float(((wide - mean) ** 2).sum(axis=1).mean()), _SMALLEST) - (len(classes) - 1) / len(codes)
+    explained_share = between / max(float(((wide - mean) ** 2).sum(axis=1).mean()), _SMALLEST) - (
+        len(classes) - 1
+    ) / len(codes)
     mix = _mix(means, shares, released, noise=noise)
-    left, best = (float(((released - nearest) ** 2).sum()) for nearest in (mean, mix @ means))
-    # What is left without the noise; one standard deviation of its energy more, lest little be divided by less.
-    distance = max(left - len(released) * noise**2, 0.0) + np.sqrt(2.0 * len(released)) * noise**2
-    if told < _TOLD or left - best <= _EXPLAINED * distance:
+    uniform_gap, mixed_gap = (float(((released - nearest) ** 2).sum()) for nearest in (mean, mix @ means))
+    # The gap without the noise, plus one standard deviation of its energy, so that it is not near 0.
+    distance = max(uniform_gap - len(released) * noise**2, 0.0) + np.sqrt(2.0 * len(released)) * noise**2
+    if explained_share < _LEAST_SHARE or uniform_gap - mixed_gap <= _EXPLAINED * distance:
         return None
     return Strata(classes=classes, log_weights=np.log((1.0 - _KEPT) * mix / shares + _KEPT))
 

@@ -32,8 +32,8 @@ _JUDGED_ROWS = 512  # picks that are judged at a time
 class Selected:
     """Rows selected from a pool, in order of selection, with what each pick was worth.
 
-    ``gains`` and ``squared_mmds`` are by rows alone: whatever a row's label, how it helps the summary to look like the
-    target. ``label_weight`` is 0 where labels did not count, ``label_skill`` where that was not tried.
+    ``gains`` and ``squared_mmds`` depend on rows, not on labels. ``label_weight`` is 0 if labels were not matched,
+    ``label_skill`` is 0 if matching was not tried.
     """
 
     indices: NDArray[np.int64]
@@ -98,7 +98,7 @@ class Selection:
         return PoolKernel(rows, gamma=gamma)
 
     def class_chances(self, pool: Rows, target: Rows, labels: NDArray[Any] | None) -> ClassChances | None:
-        """What the pool says about the target's classes; None where labels are not matched."""
+        """The target's classes as the pool predicts them; None if labels are not matched."""
         codes = None if labels is None else class_codes(labels)
         return None if codes is None else class_chances(pool, codes, target, gamma=self.kernel_width(target))
 
@@ -145,9 +145,9 @@ def _judgement(
 
 
 FEWEST_ROWS = 20
-"""Of a target; folds of fewer say nothing."""
+"""Fewest target rows for which folds are made."""
 
-_FINEST = 1e-5  # no estimate is told more exactly, however small its error
+_FINEST = 1e-5  # the smallest rounding step of an estimate
 
 Curve = NDArray[np.float64]
 
@@ -187,7 +187,7 @@ def cross_fit(
     chances: ClassChances | None = None,
     kernel: PoolKernel | None = None,
 ) -> HeldOut | None:
-    """Estimate the distance of what was selected; None where that is not wanted, or the target has too few rows.
+    """Estimate the distance of what was selected; None if that is not wanted, or the target has too few rows.
 
     ``kernel`` is the one that the selection used, if it is at hand. ``fold_key`` seeds the draw of the folds; it is
     secret where the estimate goes to somebody who does not see the pool.

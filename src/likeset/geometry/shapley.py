@@ -7,7 +7,7 @@ distance to the target's mean embedding, where using nothing is worth 0::
     v(C) = ||mu||² - min_t ||mu - t * sum_C h(x)||² = (sum_C mean_v k(v, x))² / sum_C sum_C k(x, x')
 
 Why not J itself, which has t = 1/|C|: J of a few rows is far below J of none (one row has J = 2 mean_v k(v, x) - 1),
-so whoever contributes little would be charged, in every order in which it comes early, for rows that serve well among
+so an owner with a small part would be charged, in every order in which it comes early, for rows that serve well among
 the others. With the best t a coalition is never worth less than nothing; ``v(C) >= J(C)``, and the two meet where the
 selection matches. An owner can still be worth less than nothing to the others: rows that lead away from the target.
 

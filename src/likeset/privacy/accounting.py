@@ -128,8 +128,8 @@ def bounded_range_epsilon(
 ) -> float:
     """An upper bound on epsilon at ``delta``; infinite if the computation would take too long.
 
-    ``times`` mechanisms of this ``width``, and so many of each epsilon in ``pure``. ``reach`` is where to stop looking:
-    any upper bound on epsilon at a much smaller delta.
+    ``times`` mechanisms of this ``width``, and for each epsilon in ``pure`` its number of mechanisms. ``reach`` ends
+    the search: any upper bound on epsilon at a much smaller delta.
     """
     step = width / _CELLS
     size = math.ceil(reach / step) + _CELLS
@@ -242,7 +242,7 @@ _ORDERS: NDArray[np.float64] = 1.0 + np.geomspace(0.02, 1e6, 1000)
 _LEAST_DELTA_FOR_CONVOLUTION = 1e-10
 _LOSS_STEP = 1e-4
 # A convolution is an array of losses in such steps, and a binomial law one of all outcomes: beyond these sizes the
-# bound by Rényi divergences has to do, whoever wrote the numbers.
+# bound by Rényi divergences is used, also for numbers from a peer.
 _WIDEST_CONVOLVED = 100.0
 _MOST_RESPONSES = 1 << 17
 _HALVINGS = 60
@@ -539,7 +539,7 @@ def guarantee(event: ev.Event, *, relation: Relation, delta: float, exact_choice
 
 @lru_cache(maxsize=1024)
 def guess_probability(event: ev.Event, *, relation: Relation) -> float | None:
-    """How often a guess between two neighbouring data sets is right at most; None where nothing is proven.
+    """How often a guess between two neighbouring data sets is right at most; None if nothing is proven.
 
     Both are equally likely beforehand, so that a coin is right half of the time. Whoever sees the output of the event
     is right with probability at most ``(1 + V) / 2``, where V bounds the statistical distance of the two outputs.

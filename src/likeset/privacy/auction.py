@@ -89,7 +89,7 @@ class ThresholdPlan:
 
 @dataclass(frozen=True, slots=True)
 class PaperPlan:
-    """Rank i is asked with probability exp(-(i - 1) epsilon); whoever waited long enough, always.
+    """Rank i is asked with probability exp(-(i - 1) epsilon), and always after ``patience`` rounds.
 
     The paper's K, eps_auc, tau and p.
     """
@@ -165,7 +165,7 @@ def plan_paper(
 
 
 def run(plan: AuctionPlan, bids: Bids, noise: Noise) -> Release[NDArray[np.bool_]]:
-    """Who is asked in one round: entry i is for owner i's ears only.
+    """Who is asked in one round: only owner i may receive entry i.
 
     Privacy contract:
         Protects:  the rows of one owner, all of them, from the other owners: any change of one bid, absence included.

@@ -97,14 +97,14 @@ class RowSum(_Sum):
 class SelectionSum(_Sum):
     """A sum over a fixed number of rows that were *selected* from the protected ones.
 
-    Adding a row to what is selected from does not add a row to the selection: one selected row gives way to another,
+    Adding a row to what is selected from does not add a row to the selection: one selected row is replaced by another,
     as is proven for the way of selecting (docs/proofs/summary-stream.md: every owner is asked in every round, and rows
     that were sent are kept). Replacing one is removing it and adding another, so it can change twice as many.
     """
 
     @property
     def sensitivity(self) -> float:
-        """The largest distance between the sums of two neighbours: a diameter for each row that gives way."""
+        """The largest distance between the sums of two neighbours: a diameter for each row that is replaced."""
         return (2.0 if self.relation is Relation.ADD_OR_REMOVE else 4.0) * self.unit.rows * self.radius
 
 
@@ -150,7 +150,7 @@ Text = TypeVar("Text", bound=str)
 
 
 class Observer(StrEnum):
-    """Who looks on: what one owner hears is less than what owners hear who compare notes."""
+    """Who observes: one owner receives less than a coalition of owners."""
 
     ONE_OWNER = "one-owner"
     COALITION = "coalition"
@@ -163,7 +163,7 @@ class NoRelease:
 
 @dataclass(frozen=True, slots=True)
 class PublicSize:
-    """The exact number of protected rows was published: what replace-one takes for granted, and nothing besides."""
+    """The exact number of protected rows was published, and nothing else; replace-one assumes that it is public."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +393,7 @@ def as_json(event: Event) -> dict[str, Any]:
 
 
 def from_json(document: object) -> Event:
-    """The event that ``as_json`` wrote; ``UnknownEvent`` for whatever is not in the vocabulary."""
+    """The event that ``as_json`` wrote; ``UnknownEvent`` for everything outside the vocabulary."""
     event: Event = _build(document, _KINDS, "event", depth=0)
     return event
 
@@ -480,7 +480,7 @@ class View:
 
     @classmethod
     def owners(cls, protected: str) -> Self:
-        """Any coalition of owners other than the one whose data set it is: owners may compare what they heard."""
+        """Any coalition of owners other than the one whose data set it is: owners may compare what they received."""
         return cls("owners", protected)
 
     @classmethod

@@ -79,8 +79,8 @@ def plan(quantity: RowSum | SelectionSum, *, size: int, dimension: int, epsilon:
 def run(plan: GaussianPlan, features: ArrayLike, noise: Noise) -> Release[NDArray[np.float64]]:
     """The noisy mean of the rows, each of unit norm: the ``paired`` feature map.
 
-    The paper's own features reach norm sqrt(2) and are refused. After a refusal nothing was released; whoever tells
-    another party about it tells it something about a row.
+    The paper's own features reach norm sqrt(2) and are refused. A refusal releases nothing, but depends on a row: do
+    not report it to another party.
 
     Privacy contract:
         Protects:  one unit's rows in ``features``, under ``plan.relation``.

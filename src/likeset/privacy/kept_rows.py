@@ -1,7 +1,7 @@
 """Of each id a few rows, drawn in secret, so that nobody has more rows in a release than was declared.
 
 Which rows of an id are kept follows from a key, the id and the order of *its own* rows: never from where they lie among
-other people's rows. So whoever else is in the table, or not, changes nothing about them, for every value of the key.
+other people's rows. So other people's presence in the table does not change them, for every value of the key.
 
 All rows go by once. What is held is 24 bytes for each id and 24 for each row that is kept so far; beside it wait as
 many rows as there are ids, or a million, with 24 bytes each. A merge takes a few times that for a moment.
@@ -25,13 +25,13 @@ _MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 
 def keep_key(key: int, purpose: str) -> int:
-    """A key for the rows of one table, from the secret of whoever holds it."""
+    """A key for the rows of one table, from the secret of its holder."""
     text = f"likeset/keep/{purpose}/".encode() + arguments.count("key", key, least=0).to_bytes(32, "big")
     return int.from_bytes(hashlib.sha256(text).digest(), "big")
 
 
 def digests_of_ids(ids: Iterable[bytes | None], *, key: int) -> Digests:
-    """The id of each row under a key; None where a row has none, which is an id like any other."""
+    """The id of each row under a key; None if a row has none, which is an id like any other."""
     secret = key.to_bytes(32, "big")
     # With a sign before it, so that no id is the same as none.
     written = (b"-" if name is None else b"+" + name for name in ids)
@@ -45,7 +45,7 @@ class KeptRows:
     Privacy contract:
         Protects:  nothing by itself: it bounds how many rows of an id are in what is released from the kept ones.
         Reveals:   nothing; which rows are kept stays where they lie.
-        Costs:     nothing; whatever is released counts ``keep`` rows to a unit.
+        Costs:     nothing; every release counts ``keep`` rows for a unit.
         Assumes:   the digests are those of ``digests_of_ids`` under one key; two ids share one with a chance of less
                    than n²/2^129 among n.
         Basis:     proven, docs/proofs/kept-rows.md

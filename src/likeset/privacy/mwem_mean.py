@@ -118,8 +118,8 @@ class MwemMean:
 def run(plan: MwemPlan, features: ArrayLike, noise: Noise, *, start: State | None = None) -> Release[MwemMean]:
     """The paper's h_2 of the rows, coordinates within ``sqrt(2/d)`` of zero: the paper's feature map.
 
-    A later call starts from the state that the last one returned. After a refusal nothing was released; whoever tells
-    another party about it tells it something about a row.
+    A later call starts from the state that the last one returned. A refusal releases nothing, but depends on a row:
+    do not report it to another party.
 
     Privacy contract:
         Protects:  one unit's rows in ``features``, under ``plan.relation``.
@@ -145,7 +145,7 @@ def _iterated(plan: MwemPlan, sums: Integers, noise: Noise, *, tilts: Vector) ->
     at_start = means.copy()
     # The average is kept as a difference from the start: a coordinate that nobody touched stays exactly the same.
     drift = np.zeros(plan.dimension)
-    steps = plan.size * plan.dimension  # a mean of 1 is a sum of so many grid steps
+    steps = plan.size * plan.dimension  # a mean of 1 is a sum of this many grid steps
     predicted = np.rint(means * steps).astype(np.int64)
     draws = noise.discrete_laplace(plan.dimension / plan.epsilon, plan.iterations).tolist()
     for left, draw in zip(range(plan.iterations, 0, -1), draws, strict=True):

@@ -161,7 +161,7 @@ def _checked_probabilities(probabilities: NDArray[np.float64]) -> NDArray[np.flo
 
 
 def _draw(sampler: Callable[[Any], Any], argument: Any) -> Any:
-    """One draw; a failure of the secure generator is told as such."""
+    """One draw; a failure of the secure generator is reported as such."""
     from opendp.mod import OpenDPException
 
     try:

@@ -1,4 +1,4 @@
-"""What a training set is worth: models trained on it, judged on labelled test rows of the target's kind."""
+"""The value of a training set: models trained on it, judged on labelled test rows of the target's kind."""
 
 import json
 import warnings
@@ -60,7 +60,7 @@ class TrainingRows:
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """What a model says of test rows: labels, and for classes the chance of each; ``classes`` names the columns."""
+    """Predictions for test rows: labels, and for classes their probabilities; ``classes`` names the columns."""
 
     labels: Labels
     chances: NDArray[np.float64]
@@ -110,7 +110,7 @@ Measure = Callable[[NDArray[np.float64]], Draws]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A number with its 95% interval; None where it has no meaning, such as an AUC with one class."""
+    """A number with its 95% interval; None if it has no meaning, such as an AUC with one class."""
 
     value: float | None
     low: float | None
@@ -134,7 +134,7 @@ class Evaluation:
 
     task: Literal["classes", "numbers"]
     test_rows: int
-    test_ids: int | None  # how many persons these rows belong to; None where nobody said
+    test_ids: int | None  # how many persons these rows belong to; None if not known
     models: tuple[TrainedOn, ...]  # for each training set and model
     notes: tuple[str, ...]  # what the reader should know
 
@@ -153,7 +153,7 @@ def evaluate(
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Train models on a summary, and judge them on test rows that nobody selected by.
+    """Train models on a summary, and judge them on test rows that no selection used.
 
     Args:
         rows: of the summary; an array or a data frame of numbers, or with a schema a data frame with its columns.
@@ -163,7 +163,7 @@ def evaluate(
         test_labels: of these, likewise.
         test_ids: whose test rows these are. Intervals then resample persons, not rows. With a schema that declares an
             id column, that column of ``test_rows`` is used instead.
-        weights: what each row of the summary counts; alike if not given.
+        weights: the weight of each row of the summary; equal if not given.
         compare: other training sets by name, each with its labels: uniform offers, say, or all rows.
         schema: declares the columns of data frames.
         resamples: how often the test is resampled for the intervals.
@@ -299,14 +299,16 @@ def _check(sets: Mapping[str, Sequence[TrainingRows]], test: TrainingRows, task:
         if (drawn.labels.dtype.kind == "f") != (task == "numbers"):
             raise InvalidArgument(name, drawn.labels.dtype, f"labels must be {task}, as those of the summary are")
     if len(test.labels) < 2:
-        raise InvalidArgument("test rows", len(test.labels), "at least two are needed; some hundred tell something")
+        raise InvalidArgument(
+            "test rows", len(test.labels), "at least two are needed, and some hundred for narrow intervals"
+        )
 
 
 def _notes(summary: TrainingRows, test: TrainingRows, task: str, persons: int | None) -> list[str]:
     notes = []
     if (persons or len(test.labels)) < _FEW:
         few = f"{len(test.labels)} test rows" if persons is None else f"Test rows of {persons} persons"
-        notes.append(f"{few} tell little: intervals of so few are themselves not to be trusted.")
+        notes.append(f"{few} are too few: even the intervals are unreliable.")
     again = _rows_in(test.rows, summary.rows)
     if again:
         notes.append(
@@ -317,7 +319,7 @@ def _notes(summary: TrainingRows, test: TrainingRows, task: str, persons: int | 
         return notes
     known, wanted = np.unique(summary.labels), np.unique(test.labels)
     if len(known) == 1:
-        notes.append("The summary has rows of one class only: every model says that class.")
+        notes.append("The summary has rows of one class only: every model predicts that class.")
     if len(wanted) == 1:
         notes.append("The test has rows of one class only: an AUC has no meaning.")
     if summary.labels.dtype.kind in "iu" and len(known) > MANY_CLASSES:

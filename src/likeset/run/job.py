@@ -204,7 +204,7 @@ class Inputs:
     column_names: tuple[str, ...] = ()
     schema: Schema | None = None
     largest_squared_norm: float  # of all rows, as far as it is known
-    largest_squared_distance: float | None = None  # of a row from the target's mean; None where a schema bounds it
+    largest_squared_distance: float | None = None  # of a row from the target's mean; None if a schema bounds it
     consumer: str = "consumer"
     purpose: str = "a matched training set"
     ledger: str | None = None

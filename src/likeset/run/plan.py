@@ -203,7 +203,7 @@ class Plan:
 
     @cached_property
     def guarantees(self) -> tuple[PlannedView, ...]:
-        """For each view what the whole run will cost; whatever else is wrong with the terms shows here."""
+        """The cost of the whole run for each view; raises the remaining errors of the terms."""
         choice = None if self.width_plan is None else self.width_plan.event
         views = planned_views(self.terms, simulated=self.simulated, width_choice=choice, own_curator=self.own_curator)
         self._check_price("epsilon", self.settings.epsilon, views[0], about="the target")
@@ -348,8 +348,8 @@ class Plan:
     ) -> tuple[Terms, RunDraws]:
         """Make the terms, of what was planned and drawn; a private choice of the release's width is charged here.
 
-        Where the ledger outlives this call, ``content`` is a digest of all that the run is about: the run's secrets
-        are kept with it, and asked again, the same terms come out. ``between`` is what terms of organisations have
+        If the ledger outlives this call, ``content`` is a digest of the run's data and settings: the ledger stores the
+        run's secrets with it, and a repeated call makes the same terms. ``between`` is what terms of organisations have
         beyond that: ``expires``, ``run_id`` and ``cards``.
         """
         self.check_affordable(ledger)
@@ -432,7 +432,7 @@ def _largest_entry(inputs: Inputs) -> float:
 
 
 def _selection(settings: RunSettings, inputs: Inputs) -> Selection:
-    """How the curator selects; whatever could go wrong with it goes wrong here, before anything is spent."""
+    """How the curator selects; raises all errors of this choice before anything is spent."""
     if settings.curator == "split":
         return Selection()  # its kernel stands in the terms
     given = PAPER_GAMMA if settings.gamma == "median" and settings.schedule == "experiment" else settings.gamma
@@ -496,7 +496,7 @@ def check_rows_left(ledger: Ledger, terms: PlannedTerms) -> None:
 
 
 def is_private(guarantees: Iterable[PlannedView], *, simulated: bool) -> bool:
-    """Whether all that owners hear is bounded: with simulated noise, or a part without a proof, it is not."""
+    """Whether all that owners receive is bounded: with simulated noise, or a part without a proof, it is not."""
     about_owners = (planned for planned in guarantees if planned.view.observer == "owners")
     return not simulated and all(math.isfinite(planned.guarantee.epsilon) for planned in about_owners)
 
@@ -536,7 +536,7 @@ def _parts(planned: PlannedView) -> list[dict[str, Any]]:
 def counted_budget(job: Job, ledger: Ledger) -> dict[str, Any]:
     """What a run left, as far as this ledger knows.
 
-    A ledger of the run's own knows of no other run: what several runs tell adds up, and nobody counts it.
+    A ledger of one run knows no other run, so the sum over several runs is not counted.
     """
     accounts = [account for account in ledger.accounts() if account.view.observer == "owners"]
     about_target = next(account for account in accounts if account.view == View.owners(job.consumer))

@@ -90,7 +90,7 @@ def attribute(
     """Shapley values, shares and payments; ``owners`` is the place of each selected row's owner in ``names``.
 
     A payment is the price times the rows disclosed to the curator, whether selected or not: it depends on the owner's
-    own count and the agreed price alone, so hearing it tells an owner nothing about anybody else.
+    own count and the agreed price alone, so an owner learns nothing about other owners from it.
     """
     selected = np.bincount(np.asarray(owners), minlength=len(names))
     fair = shapley(game, coins=coins)
@@ -177,7 +177,7 @@ class Result:
     facts: Mapping[str, OwnerFacts]
     warnings: tuple[Notice, ...]  # about the run
     seconds: Mapping[str, float]  # that its parts took
-    offered: Rows | None = None  # None where the curator chose as it went, or is elsewhere
+    offered: Rows | None = None  # None if the protocol is interactive, or the curator elsewhere
     offered_labels: Labels | None = None
     held_out_curve: tuple[float, ...] = ()  # the estimate for the first rows of the summary, where the curator is here
     # of a job
@@ -427,7 +427,7 @@ def _terms_summary(terms: Terms, about_target: PlannedView, failure: float | Non
 def pictures(result: Result) -> dict[str, Any]:
     """``pictures.json``: target, summary and offers in two dimensions, and column by column.
 
-    The offers are rows that only the curator saw. In a run on one machine the curator is whoever holds the report.
+    The offers are rows that only the curator saw. In a run on one machine the reader of the report is the curator.
     """
     inputs, labels, coins = result.plan.inputs, result.summary.labels, np.random.default_rng(0)
     if inputs.schema is None or inputs.target.table is None:

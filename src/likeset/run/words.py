@@ -33,7 +33,7 @@ _LEAST_PLAIN, _MOST_PLAIN = 1e-4, 1e6
 _KILO = 1000.0
 _FAR, _TIMES_FRESH = 0.1, 4.0
 _SURPRISING = 0.1  # of all shares
-_DILUTED = 0.2  # of the distance, and of what one row of so many may add to it
+_DILUTED = 0.2  # of the distance, and of the largest contribution of one row
 _OBSERVERS = {"owners": "any owners", "curator": "the curator", "consumer": "the consumer"}
 
 

@@ -36,7 +36,7 @@ class FillValue(Document):
 
 
 def _missing(given: Any) -> Any:
-    """Either a word or a value; told apart here, since an error about both would confuse."""
+    """Either a word or a value; distinguished here, because an error about both would confuse."""
     if isinstance(given, str) and given not in ("refuse", "indicator"):
         raise ValueError(f"must be refuse, indicator or {{value: ...}}{near_miss(given, ('refuse', 'indicator'))}")
     if isinstance(given, dict) and set(given) != {"value"}:
@@ -276,7 +276,7 @@ Troubles = dict[Trouble, Mask]
 class Encoder:
     """The fixed map of one column.
 
-    ``unit`` is what one unit of distance means, ``wrong`` what to say of a cell of the wrong type, and ``refused`` of
+    ``unit`` is what one unit of distance means; ``wrong`` is the message for a cell of the wrong type, ``refused`` for
     one that is outside or unknown.
     """
 

@@ -472,7 +472,7 @@ class Inspection:
         return IdSummary(sum(ids.values()), max(ids, default=0), over, self._ids.missing)
 
     def taking_part(self) -> int | None:
-        """How many rows take part where the schema keeps a few of each id; None where it keeps all."""
+        """How many rows take part where the schema keeps a few of each id; None if it keeps all."""
         keep = self.schema.keep
         if self._ids is None or keep is None:
             return None

@@ -119,7 +119,7 @@ class DeclaredRecords:
         return None if np.isin(labels, label_values(values)).all() else "labels that are none of the declared values"
 
     def labels_in(self, records: pa.Table) -> NDArray[Any] | None:
-        """The labels inside records; None where labels travel only beside them."""
+        """The labels inside records; None if labels travel only beside them."""
         label = self.schema.declaration.label
         return self.schema.labels(records, table="records")[0] if label is not None and label.match else None
 
@@ -132,7 +132,7 @@ class DeclaredRecords:
         return cells.tobytes() + b"".join(letters)
 
     def unpack(self, data: bytes, *, rows: int) -> pa.Table:
-        """The records that ``pack`` wrote; the reason of a ``BadMessage`` says nothing about them."""
+        """The records that ``pack`` wrote; the reason of a ``BadMessage`` does not depend on them."""
         end = rows * self.cell_bytes
         try:
             if len(data) < end:

@@ -15,8 +15,8 @@ from likeset.tables.schema import Schema
 from likeset.tables.sources import Block
 
 _APART = 3.0  # a factor between the scales of one column in two tables that needs an explanation
-_ROWS = 1024  # about so many of a table are compared, evenly spaced
-_FEWEST = 10  # values that tell a scale
+_ROWS = 1024  # of each table, evenly spaced, are compared
+_FEWEST = 10  # values that determine a scale
 _QUANTILES = (0.5, 0.75, 0.95, 1.0)
 
 Floats = NDArray[np.floating[Any]]
@@ -36,7 +36,7 @@ class NumberSample:
         self.add_table(block.table, first_row=block.first_row)
 
     def add_table(self, table: pa.Table, *, first_row: int = 0) -> None:
-        step = 1 + (first_row + len(table)) // _ROWS  # the more rows went by, the fewer of the next are taken
+        step = 1 + (first_row + len(table)) // _ROWS  # later blocks are sampled less
         some, sample = table.take(np.arange(0, len(table), step)), np.empty((-(-len(table) // step), len(self.columns)))
         for place, (name, missing) in enumerate(self._missing.items()):
             sample[:, place] = cells.numbers(cells.plain_array(some.column(name)), missing)[0]
@@ -57,7 +57,7 @@ def columns_apart(target: Rows, owners: Mapping[str, Rows]) -> dict[int, list[st
     """The columns that are not on one scale, by number, and the owners that differ from the target in them.
 
     Either values of all owners lie beyond those of the target, or both spread and size of an owner's values are on
-    another scale. Spread alone tells little: a target may be a narrow part of the owners' rows.
+    another scale. Spread alone is not enough: a target may be a narrow part of the owners' rows.
     """
     own, *others = (rows[:: 1 + len(rows) // _ROWS].astype(np.float64) for rows in (target, *owners.values()))
     own_scales, *scales = map(_scales, (own, *others))

@@ -169,10 +169,10 @@ Sample = tuple[Drawing, DrawnRows]
 
 @dataclass(frozen=True, eq=False)
 class FirstPass:
-    """What all rows told.
+    """Statistics of one pass over the rows.
 
     ``too_long`` numbers the rows with a cell that is longer than declared, ``kept`` those of which the schema keeps
-    some for each id; None where it keeps all. ``ids`` counts the rows of each; None where the schema declares no ids,
+    some for each id; None if it keeps all. ``ids`` counts the rows of each; None if the schema declares no ids,
     or lets them have any number. ``fault`` is the first row that cannot be used; the caller may have to say something
     first.
     """
@@ -516,7 +516,7 @@ def check_most_rows(most: int, source: Source, schema: Schema, *, whose: str = "
         raise BadTable(
             source.name,
             f"{whose} has {most} rows of one id, or without one, where the schema declares at most {allowed}; raise "
-            "rows_per_id, or declare keep in its place: so many rows of each id, drawn in secret, then take part",
+            "rows_per_id, or declare keep in its place: then that many rows of each id, drawn in secret, take part",
             column=schema.id_column,
         )
 

@@ -268,7 +268,7 @@ class Schema:
 
     @property
     def from_data(self) -> tuple[str, ...]:
-        """Columns whose bounds, values or rows of an id came from data: they tell something about that data."""
+        """Columns whose bounds, values or rows of an id came from data: they reveal something about that data."""
         label = self.declaration.label
         marked = [name for name, column in self.declaration.columns.items() if column.from_data]
         ids = self.declaration.id

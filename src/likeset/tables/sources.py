@@ -795,7 +795,7 @@ def _from_pandas(frame: Any, *, name: str) -> pa.Table:
 
 
 class ValueDigest:
-    """Of names, types and values of tables that come one after the other, however they lie in memory.
+    """Of names, types and values of successive tables, independent of their layout in memory.
 
     The bytes under a missing value are left to chance, so only which values are missing and the others are digested.
     """

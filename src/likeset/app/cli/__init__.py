@@ -141,7 +141,7 @@ app = typer.Typer(
     help="Get a training set that looks like your target, from data owners who do not see each other's rows.",
     cls=_LazyGroup,
     no_args_is_help=True,
-    pretty_exceptions_enable=False,  # a user's mistake is told in one line by main(); a bug shows its plain traceback
+    pretty_exceptions_enable=False,  # main() reports a user's mistake in one line; a bug shows its plain traceback
     rich_markup_mode="markdown",
 )
 

@@ -26,8 +26,8 @@ Fingerprint = Annotated[
     typer.Option(help="Its fingerprint, as its party read it out; without it you are asked, at a terminal only."),
 ]
 _STOLEN = (
-    "everybody who pinned the old card must revoke it and pin the new one before they hear this home again: give them "
-    "the new one, and read its fingerprint out by telephone",
+    "everybody who pinned the old card must revoke it and pin the new one before letters of this home reach them: "
+    "give them the new one, and read its fingerprint out by telephone",
     "open runs under the old card end; what they have cost stays charged",
     "if somebody else has the old keys, telephone now: until the old card is revoked, they can speak in your name",
 )

@@ -318,7 +318,7 @@ def _offered_rows(planned: "plans.Plan") -> list[tuple[str, str]]:
             ("rows that the curator sees, at most", f"{planned.rows_seen:,}"),
         ]
     return [
-        ("rows that each owner offers, in shares that tell nothing", f"{terms.rows_per_owner:,}"),
+        ("rows that each owner offers, in secret shares", f"{terms.rows_per_owner:,}"),
         ("rows that are computed on and that nobody reads, at most", f"{planned.rows_seen:,}"),
         ("rows that you read, at most", f"{terms.split.openings:,}"),
         ("of these rows of one owner, at most", f"{terms.rows_readable:,}"),

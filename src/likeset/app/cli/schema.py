@@ -213,7 +213,7 @@ def _show_inspection(name: str, inspection: "profile.Inspection") -> None:
             words = f"{taking:,} of {inspection.rows:,} rows take part: keep: {keep} draws at most {keep} of each id"
             show_text(words)
         if ids.over:
-            remedy = "raise rows_per_id, or declare keep in its place: so many rows of each id then take part"
+            remedy = "raise rows_per_id, or declare keep in its place: then that many rows of each id take part"
             show_text(f"[red]{literal(str(inspection.schema.id_column))}[/]: {remedy}")
     if inspection.too_long:
         words = "rows have a text that is longer than text_bytes of the schema: as an owner's they take no part"

@@ -499,7 +499,7 @@ class Listen:
         if self.public and re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?", self.public) is None:
             raise InvalidArgument("--public", self.public, "must be like https://console.example.org, without a path")
         if not is_loopback and not self.public.startswith("https://"):
-            reason = "others could read along: put a proxy with TLS before it, and name it with --public https://..."
+            reason = "anyone on the network could read it: put a proxy with TLS before it, and name it with --public https://..."
             raise InvalidArgument("--listen", self.host, reason)
 
 
