@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from home_world import CANARY, CONSUMER, Clock, Network, answer, approve, invite, make_owner, opened, rows_text, terms
 from typed import document, mistake, run
 
 from likeset.errors import BadDocument, LedgerUnavailable, LedgerUnreadable
-from likeset.homes import notify
+from likeset.homes import notify, review
 from likeset.homes.backup import LEFT_OUT
 from likeset.homes.home import TABLES, Home, make_party, utc_now
 from likeset.homes.notify import Notifier
@@ -325,11 +325,61 @@ class TestMigrations:
             assert not list((tmp_path / "a").glob("home.sqlite.version-*"))
 
 
+_RUNS_9: Final = """CREATE TABLE runs (
+    digest BLOB PRIMARY KEY NOT NULL, party TEXT NOT NULL, name TEXT NOT NULL, role TEXT NOT NULL,
+    mailbox TEXT NOT NULL, signed BLOB NOT NULL, acceptance BLOB NOT NULL, ends REAL NOT NULL, at TEXT NOT NULL,
+    state TEXT NOT NULL, detail TEXT NOT NULL, due REAL, reviewed INTEGER NOT NULL,
+    decided TEXT NOT NULL, decided_by TEXT NOT NULL, decided_at TEXT NOT NULL, reason TEXT NOT NULL,
+    data TEXT NOT NULL, smallest_group INTEGER
+)"""
+_SAME: Final = "digest, party, name, role, mailbox, signed, acceptance, ends, at, due, reviewed, data, smallest_group"
+
+
+@pytest.mark.parametrize(
+    ("was", "decided", "state", "ending", "reason", "words"),
+    [
+        (("waiting", ""), ("", "", ""), "waiting", None, "", ""),
+        (("invited", "epsilon: too much"), ("", "", ""), "invited", None, "epsilon: too much", ""),
+        (("refused", "denied"), ("denied", "Ada", "no contract"), "refused", None, "", "denied by Ada at"),
+        (("accepted", ""), ("approved", "owner.yaml", ""), "accepted", None, "", "approved by owner.yaml (rules) at"),
+        (("begun", "a.csv: is gone"), ("approved", "Ada", ""), "stopped", None, "a.csv: is gone", "approved by Ada at"),
+        (("closed", "done"), ("approved", "Ada", ""), "closed", ("done", ""), "", "approved by Ada at"),
+        (
+            *(("cancelled", "withdrawn: by Bob"), ("approved", "Ada", ""), "cancelled"),
+            *(("withdrawn", "by Bob"), "by Bob", "withdrawn by Bob at"),
+        ),
+    ],
+)
+def test_a_run_of_the_version_before_states_were_separate(
+    used_home: Path,
+    was: tuple[str, str],
+    decided: tuple[str, str, str],
+    state: str,
+    ending: tuple[str, str] | None,
+    reason: str,
+    words: str,
+) -> None:
+    with closing(sqlite3.connect(used_home / "home.sqlite")) as connection, connection:
+        (row,) = connection.execute(f"SELECT {_SAME} FROM runs").fetchall()  # noqa: S608
+        connection.executescript(f"DROP TABLE runs; DROP TABLE decisions; {_RUNS_9}; PRAGMA user_version = 9")
+        values = (*row, *was, *decided, "2029-03-05T12:00:00+00:00")
+        columns = f"{_SAME}, state, detail, decided, decided_by, reason, decided_at"
+        connection.execute(f"INSERT INTO runs ({columns}) VALUES ({', '.join('?' * len(values))})", values)  # noqa: S608
+    with opened(used_home) as owner:
+        (run,) = owner.mail.runs()
+        assert (run.state, run.ending, run.reason, run.progress) == (state, ending, reason, "")
+        assert review.last_word(run).startswith(words)
+        assert bool(run.decided) == bool(words)
+        with owner.home.database.snapshot() as connection:
+            schema = {text for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+        assert {" ".join(text.split()) for text in TABLES.values()} <= {" ".join(text.split()) for text in schema}
+
+
 def test_a_change_of_the_tables_needs_a_migration() -> None:
     """Add to ``MIGRATIONS`` in sqlite_file.py with each change of this digest."""
     statements = [*ledger.TABLES, *TABLES.values()]
     text = "\n".join(" ".join(statement.split()) for statement in statements)
-    assert (len(sqlite_file.MIGRATIONS), hashlib.sha256(text.encode()).hexdigest()[:16]) == (0, "cf8c3c914c18e53c")
+    assert (len(sqlite_file.MIGRATIONS), hashlib.sha256(text.encode()).hexdigest()[:16]) == (1, "5b337aab49fc3c24")
 
 
 def test_one_process_at_a_time_runs_a_home_and_a_second_is_told_its_number(home: Path) -> None:

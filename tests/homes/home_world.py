@@ -263,7 +263,7 @@ def approve(owner: Owner, agreed: Terms, *, by: str = "Ada", data: str = "") -> 
     judged = owner.approve(agreed.run, agreed.digest, by=by, data=data)
     assert judged.accepted, judged.reasons
     run = owner.mail.consider(owner.mail.reload(run))
-    assert run.state == "accepted", (run.state, run.detail)
+    assert run.state == "accepted", (run.state, run.reason)
     return run
 
 
@@ -393,7 +393,7 @@ def answer(owner: Owner, agreed: Terms) -> tuple[Outside, list[bytes]]:
     run = owner.mail.run(bytes.fromhex(agreed.digest))
     assert run is not None
     run = owner.mail.consider(run)
-    assert run.state == "accepted", (run.state, run.detail)
+    assert run.state == "accepted", (run.state, run.reason)
     outside = Outside(owner, agreed)
     letters = [reply for letter in outside.script() for reply in heard(owner, letter)]
     post(owner)

@@ -47,7 +47,7 @@ from likeset.errors import (
 )
 from likeset.homes import review
 from likeset.homes.owner import Owner
-from likeset.homes.runs import MOVES, Run, rows_in
+from likeset.homes.runs import MOVES, Run, State, rows_in
 from likeset.ledger.budget import Charge, Request
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import NoRelease, View
@@ -211,12 +211,14 @@ class TestRefusing:
         assert not logged(owner.home, "refused")
 
     def test_a_message_that_its_letter_does_not_name(self, owner: Owner, outside: Outside) -> None:
-        for change in ({"receiver": "b"}, {"run": "run-2"}, {"terms": "0" * 64}, {"sender": CURATOR}):
-            message = replace(release_to(terms()), **change)  # type: ignore[arg-type]
+        for name, value in {"receiver": "b", "run": "run-2", "terms": "0" * 64, "sender": CURATOR}.items():
+            message = replace(release_to(terms()), **{name: value})  # type: ignore[arg-type]
             letter = outside.letter(message, writer=CONSUMER, enclosures=(outside.acceptance(CURATOR),))
             assert "is not the one that its letter names" in self.refused(owner, letter)
-        assert "not the one" in outside.run.stopped_because
-        assert heard(owner, outside.release()), "letters with other numbers are heard"
+            assert (outside.run.state, "not the one" in outside.run.reason) == ("stopped", True)
+        assert "stopped here" in self.refused(owner, outside.release()), "a refusal is final for the whole run"
+        owner.withdraw("run-1", by="Ada")
+        assert outside.run.state == "cancelled"
 
     def test_a_letter_of_another_run_or_recipient(self, owner: Owner, outside: Outside) -> None:
         other = outside.letter(release_to(terms()), terms=bytes(32))
@@ -355,7 +357,7 @@ class TestDeciding:
         with opened(make_owner(tmp_path)) as owner:
             run = invite(owner, terms())
             for state in MOVES:
-                if state not in MOVES["waiting"] and state != "waiting":
+                if state not in MOVES[State.WAITING] and state != State.WAITING:
                     with pytest.raises(IllegalMessage, match="cannot become"), owner.home.deciding() as t:
                         owner.mail.change(t, run, state=state)
             assert owner.mail.reload(run).state == "waiting"

@@ -100,7 +100,7 @@ def test_a_withdrawal_is_final_and_what_left_stays_charged(owner: Owner) -> None
     owner.withdraw("run-1", by="Bob")  # no change
     assert [entry["by"] for entry in logged(owner.home, "withdrawn")] == ["Ada"]
     assert (status(owner), rows_spent(owner)) == ("closed: you withdrew", 12)
-    assert review.last_word(owner.run("run-1")).startswith("withdrawn by Ada at 2029-03-05")
+    assert review.last_word(owner.run("run-1")).startswith("withdrawn by Ada (command) at 2029-03-05")
     with pytest.raises(LikesetError):
         owner.mail.hear(outside.ask(2))
     with pytest.raises(InvalidArgument, match=r"^RUN"):
@@ -142,7 +142,7 @@ def test_a_run_begins_with_the_data_set_that_was_approved_last(
     monkeypatch.setattr(DataSet, "guarded", meanwhile)
     with pytest.raises(TryLater):
         owner.mail.hear(letter)
-    assert (rows_spent(owner), owner.has_begun("run-1")) == (0, False)
+    assert (rows_spent(owner), owner.run("run-1").has_begun) == (0, False)
     assert heard(owner, letter)
     assert logged(owner.home, "began")[0]["data"] == "newer"
     with pytest.raises(InvalidArgument, match=r"^RUN"):
@@ -190,7 +190,7 @@ def test_the_total_over_runs_is_reached_and_the_next_run_is_refused_everywhere(o
     assert review.review(owner, "run-4").verdict.reasons == (reason,)
     with pytest.raises(IllegalMessage, match="36 of 36"):
         owner.mail.hear(Outside(owner, runs[3]).release())
-    assert (rows_spent(owner), owner.has_begun("run-4")) == (36, False)
+    assert (rows_spent(owner), owner.run("run-4").has_begun) == (36, False)
 
 
 def test_so_many_runs_begin_in_a_month(tmp_path: Path, clock: Clock) -> None:

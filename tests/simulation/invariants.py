@@ -213,7 +213,7 @@ class Watch:
                         name, disk.execute("SELECT key, body FROM log WHERE kind = 'reserve'").fetchall()
                     )
                 for run, ends, role, detail in disk.execute(
-                    "SELECT name, ends, role, detail FROM runs WHERE state = 'expired'"
+                    "SELECT name, ends, role, ended FROM runs WHERE state = 'expired'"
                 ):
                     first = ends if detail == "terms expired" else (hw.NOON + timedelta(days=ANSWER_DAYS)).timestamp()
                     if market.now.timestamp() < first - timedelta(hours=1, minutes=1).total_seconds():
@@ -254,10 +254,10 @@ class Watch:
                 continue
             if len(approved) < shape.quorum or any((who, number) not in book.declined for who in owners - approved):
                 continue  # it waits for its deadline
-            if asked.detail.startswith("unfinished"):
+            if asked.ended == "unfinished":
                 continue  # it died between charge and draw, and nothing is drawn again
             if asked.state != "closed":
-                raise Violation(f"{agreed.run} has no summary: {asked.state} {asked.detail} at {agreed.consumer}")
+                raise Violation(f"{agreed.run} has no summary: {asked.state} {asked.ending} at {agreed.consumer}")
             consumer = market.consumer(number)[0]
             absent = {agreed.owners[place] for place in consumer.folder(agreed.run).summary(agreed).absent}
             if absent & approved and shape.protocol != "auction":
@@ -276,7 +276,7 @@ class Watch:
                 continue
             for run in mail.runs():
                 if not run.is_over and run.mailbox:
-                    raise Violation(f"{run.name} is {run.state} ({run.detail}) at {name} at the end")
+                    raise Violation(f"{run.name} is {run.state} ({run.reason}) at {name} at the end")
             known = {run.digest.hex() for run in mail.runs() if run.mailbox}
             left = {key.name for key in (mail.home.folder / "keys").glob("*")}
             if left & known:

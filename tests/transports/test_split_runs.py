@@ -234,7 +234,7 @@ class TestComputing:
         with homes.files(CURATOR).alone() as is_alone:
             assert is_alone
             homes.turn(CURATOR)
-            homes.until(lambda: homes.run_at(CURATOR).detail == "another process of this home computes", CURATOR)
+            homes.until(lambda: homes.run_at(CURATOR).progress == "another process of this home computes", CURATOR)
             assert not homes.meeting.here
         homes.finish()
 
@@ -256,7 +256,7 @@ class TestEndings:
             homes.clock.now += timedelta(hours=73)
             homes.finish(*present, ending=Ending.QUORUM_MISSED)
             for party in OTHERS:
-                assert homes.run_at(party).detail.startswith(Ending.QUORUM_MISSED)
+                assert homes.run_at(party).ended == Ending.QUORUM_MISSED
                 assert not homes.has_shares(party)
                 assert not homes.files(party).exists
 
@@ -344,7 +344,7 @@ class TestEndings:
                     patched.setattr(shares, "split_words", _of_other_rows)
                 homes.finish(ending=Ending.NOT_COMPUTED if lie else Ending.DONE)
                 assert ("none of the rows that were picked" in homes.progress_now.detail) == lie
-                ended = [(homes.run_at(party).state, homes.run_at(party).detail) for party in OTHERS]
+                ended = [(homes.run_at(party).state, homes.run_at(party).ending) for party in OTHERS]
                 heard = [
                     sorted((post.kind, len(post.document)) for post in posts(homes, CONSUMER, party).values())
                     for party in OTHERS

@@ -98,7 +98,7 @@ class TestWholeRuns:
                 assert network.owner("a").mail.receipt(network.owner("a").mail.runs()[0]) is None, "receipts wait"
                 network.clock.now += timedelta(hours=100)
                 network.settle()
-            assert (run.state, run.detail) == ("closed", "done"), network.consumer.progress(run)
+            assert (run.state, run.ended) == ("closed", "done"), network.consumer.progress(run)
             summary = network.consumer.folder("run-1").summary(agreed)
             assert 0 < len(summary.rows) <= agreed.size
             for name in network.owners:
@@ -180,7 +180,7 @@ class TestWholeRuns:
             network.turn(name)
             before, database = calls(name), network.sync(name).home.database
             assert before == calls(name)
-            columns = ", ".join(column.name for column in fields(Run))
+            columns = ", ".join(column.name for column in fields(Run)[:-1])
             other = columns.replace("digest", "randomblob(32)", 1).replace(" name", " name || value", 1)
             many = "WITH RECURSIVE many(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM many LIMIT 300) "
             with database.deciding() as t:
@@ -845,7 +845,7 @@ class TestCurator:
         network.held(terms())
         same = [mail.consider(mail.invited(signed_terms(terms(consumer="other", **more)))) for more in ({}, AUCTION)]
         assert [run.state for run in same] == ["accepted", "invited"]
-        assert "knows a run of this name already" in same[1].detail
+        assert "knows a run of this name already" in same[1].reason
 
     def test_a_new_process_reads_no_offer_again_as_long_as_nothing_comes(
         self, network: Network, monkeypatch: pytest.MonkeyPatch

@@ -26,7 +26,18 @@ from likeset.errors import (
 from likeset.files import keep_private_bytes, locked, make_private_folder, remove_unfinished
 from likeset.homes.home import SPLIT_FOLDER, Home, TunnelPlace, reason_for_log
 from likeset.homes.mail import Decision, Heard, Mail, RoleHandler
-from likeset.homes.runs import RECEIPT, Ending, Run, State, ending_document, last_time, read_ending, read_word
+from likeset.homes.runs import (
+    RECEIPT,
+    UNDECIDED,
+    Ending,
+    LetterState,
+    Run,
+    State,
+    ending_document,
+    last_time,
+    read_ending,
+    read_word,
+)
 from likeset.ledger.ledger import Transaction
 from likeset.protocol.party import CURATOR, ComputeState, Party, Step
 from likeset.protocol.split import (
@@ -335,8 +346,8 @@ class ComputeHandler(RoleHandler):
         try:
             self.check_able(run)
         except NotCurated as error:
-            return "invited", str(error)
-        return "accepted", ""
+            return State.INVITED, str(error)
+        return State.ACCEPTED, ""
 
     def check_able(self, run: Run) -> None:
         """Raise ``NotCurated`` if this home lacks something that the run needs."""
@@ -373,8 +384,8 @@ class ComputeHandler(RoleHandler):
     # After a letter.
 
     def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
-        if run.state == "accepted":
-            run = self.mail.change(t, run, state="begun")
+        if run.state == State.ACCEPTED:
+            run = self.mail.change(t, run, state=State.BEGUN)
             self.mail.take_back(t, run, "acceptance")
         if isinstance(party, ComputeParty):
             self.after_split(t, run, party)
@@ -408,7 +419,7 @@ class ComputeHandler(RoleHandler):
     # Periodic work.
 
     def due(self, run: Run) -> None:
-        if run.state in ("invited", "waiting", "refused"):
+        if run.state in UNDECIDED:
             self.mail.consider(run)
         elif run.is_split:
             self.due_split(run)
@@ -439,7 +450,7 @@ class ComputeHandler(RoleHandler):
 
     def _abstaining(self, run: Run) -> set[str]:
         """Owners that said after their acceptance that they do not take part."""
-        kinds = ("in", "participation", "heard")
+        kinds = ("in", "participation", LetterState.HEARD)
         said = [row for row in self.mail.letters(run) if (row.way, row.post, row.state) == kinds]
         return {row.peer for row in said if (read_word(self.mail.data_of(row) or b"") or ("",))[0] == "leaves"}
 
@@ -453,7 +464,7 @@ class ComputeHandler(RoleHandler):
 
     def waiting(self, run: Run) -> tuple[tuple[str, ...], datetime | None] | None:
         """The owners whose parts are missing, and until when they are waited for; None if nobody is."""
-        if run.due is None or run.state != "begun":
+        if run.due is None or run.state != State.BEGUN:
             return None
         rows = self.mail.letters(run)
         answered = {row.peer for row in rows if (row.way, row.kind) == ("in", OfferShare.kind) or row.way == "own"}
@@ -474,7 +485,7 @@ class ComputeHandler(RoleHandler):
     def _acknowledge(self, run: Run) -> None:
         """Receipts for owners whose part came: before anything is computed, so that they depend on no pick."""
         rows = self.mail.letters(run)
-        offered = {row.peer for row in rows if (row.way, row.kind, row.state) == ("in", OfferShare.kind, "heard")}
+        offered = {row.peer for row in rows if row.is_heard(OfferShare.kind)}
         acknowledged = {row.peer for row in rows if (row.way, row.kind) == ("out", RECEIPT)}
         if offered - acknowledged:
             with self.home.deciding() as t:
@@ -533,8 +544,8 @@ class ComputeHandler(RoleHandler):
         others = {run.terms.consumer, CURATOR, WITNESS} & set(run.terms.cards) - {run.party}
         for party in sorted(others) if tell else ():
             self.mail.write_document(t, run, party, "ending", ending_document(ending, detail))
-        state: State = "closed" if ending is Ending.DONE else "cancelled" if ending is Ending.CANCELLED else "failed"
-        self.mail.end_in(t, run, state, ending, detail)
+        states = {Ending.DONE: State.CLOSED, Ending.CANCELLED: State.CANCELLED}
+        self.mail.end_in(t, run, states.get(ending, State.FAILED), ending, detail)
 
     def clean(self) -> None:
         """Stop computing runs that are over, and remove their shares; called in each sync.
@@ -551,16 +562,16 @@ class ComputeHandler(RoleHandler):
                     if is_alone:  # else another process computes; the next sync removes them
                         files.remove() if is_past else files.keep_only_record()
             rows = self.mail.letters(run)
-            votes = {row.peer for row in rows if (row.way, row.kind, row.state) == ("in", RosterVote.kind, "heard")}
+            votes = {row.peer for row in rows if row.is_heard(RosterVote.kind)}
             # Nobody computes before all compute parties signed a roster.
             if not is_past and not files.exists and len(votes) < len(COMPUTE_ROLES) - 1:
                 self.mail.forget_shares(run)
             if not files.exists and (is_past or self.home.run_key(run.digest) is None):
                 self.mail.update(run, due=None)
 
-    def _note(self, run: Run, detail: str, line: str = "") -> None:
-        self.tell(f"run {run.name}: {line or detail}", run.name)
-        self.mail.update(run, detail=detail)
+    def _note(self, run: Run, progress: str, line: str = "") -> None:
+        self.tell(f"run {run.name}: {line or progress}", run.name)
+        self.mail.update(run, progress=progress)
 
 
 def _waits(party: ComputeParty) -> str:

@@ -21,7 +21,17 @@ from likeset.geometry.selection import Selection
 from likeset.homes.compute import ComputeHandler
 from likeset.homes.home import Home
 from likeset.homes.mail import Decision, Heard
-from likeset.homes.runs import Ending, Invitation, Run, ending_document, read_ending, read_progress, read_word
+from likeset.homes.runs import (
+    Ending,
+    Invitation,
+    LetterState,
+    Run,
+    State,
+    ending_document,
+    read_ending,
+    read_progress,
+    read_word,
+)
 from likeset.ledger.ledger import Transaction
 from likeset.privacy.noise import SecretNoise
 from likeset.protocol.party import CURATOR, Party
@@ -231,7 +241,7 @@ class Consumer(ComputeHandler):
 
     def start_run(self, run: Run, mailbox: str) -> Run:
         """Assigns a mailbox to a signed run; calling it again changes nothing."""
-        if run.state == "cancelled":
+        if run.state == State.CANCELLED:
             raise InvalidArgument("run", run.name, "was cancelled; give the job another name, and start that")
         if run.mailbox:
             if run.mailbox != mailbox:
@@ -242,7 +252,7 @@ class Consumer(ComputeHandler):
 
     def cancel(self, run: Run) -> None:
         """Cancel a run: only the cancellation is posted; owners that have offered nothing close the run."""
-        if self.folder(run.name).summary_path.exists() or run.state == "closed":
+        if self.folder(run.name).summary_path.exists() or run.state == State.CLOSED:
             raise InvalidArgument("RUN", run.name, "has its summary; there is nothing to cancel: `likeset run report`")
         if run.is_over:
             return
@@ -251,14 +261,14 @@ class Consumer(ComputeHandler):
             self.mail.withhold(t, run)
             # An owner may have read posted terms although no answer of it was heard yet.
             posted = (row for row in self.mail.letters(run) if (row.way, row.post) == ("out", "terms"))
-            sent = [row for row in posted if row.name or row.state == "claimed"]
+            sent = [row for row in posted if row.name or row.state == LetterState.CLAIMED]
             self.mail.take_back(t, run, "terms", "letter")
             for owner in {row.peer for row in sent} & set(run.terms.owners):
                 self.mail.write_document(t, run, owner, "ending", ending_document(Ending.CANCELLED))
-            if run.is_split and run.state == "begun":
+            if run.is_split and run.state == State.BEGUN:
                 self.end(t, run, Ending.CANCELLED, tell=True)
             else:
-                self.mail.end_in(t, run, "cancelled", Ending.CANCELLED)
+                self.mail.end_in(t, run, State.CANCELLED, Ending.CANCELLED)
 
     # Who takes part.
 
@@ -269,7 +279,8 @@ class Consumer(ComputeHandler):
         begun, last = False, dict[str, tuple[int, str]]()  # the last word of each party, by number
         for row in self.mail.letters(run):
             begun |= row.way == "own"
-            if row.way != "in" or row.state != "heard" or row.post not in ("acceptance", "participation", "ending"):
+            is_heard = (row.way, row.state) == ("in", LetterState.HEARD)
+            if not is_heard or row.post not in ("acceptance", "participation", "ending"):
                 continue
             data = self.mail.data_of(row)
             if data is None:
@@ -308,7 +319,7 @@ class Consumer(ComputeHandler):
         if run.is_split and ending[0] is not Ending.NOT_CURATED:
             return super().hear_document(t, run, peer, post, document)
         if ending[0] not in (Ending.NOT_CURATED, Ending.DONE):  # then the summary is on its way
-            self.mail.end_in(t, run, "failed", *ending)
+            self.mail.end_in(t, run, State.FAILED, *ending)
         return True
 
     def _has_begun(self, run: Run) -> bool:
@@ -330,20 +341,20 @@ class Consumer(ComputeHandler):
         return (SplitConsumer if run.is_split else ConsumerParty)(terms, **made), ExitStack()
 
     def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
-        if run.state == "invited":
-            run = self.mail.change(t, run, state="begun", due=None)
+        if run.state == State.INVITED:
+            run = self.mail.change(t, run, state=State.BEGUN, due=None)
             t.append("began", run.name, {"digest": run.digest.hex()})
             self.mail.take_back(t, run, "terms")
         if isinstance(party, SplitConsumer):
             self.after_split(t, run, party)
         elif heard is not None and heard.message is not None and isinstance(heard.message.body, Summary):
             keep_private_bytes(self.folder(run.name).summary_path, heard.message.data)
-            self.mail.end_in(t, run, "closed", Ending.DONE)
+            self.mail.end_in(t, run, State.CLOSED, Ending.DONE)
 
     # Periodic work.
 
     def due(self, run: Run) -> None:
-        if run.state == "begun":
+        if run.state == State.BEGUN:
             if run.is_split:
                 self.due_split(run)
             return
@@ -357,7 +368,7 @@ class Consumer(ComputeHandler):
             if len(accepted - computing) >= run.terms.quorum:
                 self._begin(run, accepted)
             else:
-                self.mail.end(run, "failed", Ending.QUORUM_MISSED)
+                self.mail.end(run, State.FAILED, Ending.QUORUM_MISSED)
         else:
             with self.home.deciding() as t:
                 for party in sorted(answers.keys() - accepted):
@@ -376,9 +387,9 @@ class Consumer(ComputeHandler):
         try:
             self.mail.decide(run, Decision("start", enclosed=enclosed))
         except QuorumMissed:
-            self.mail.end(run, "failed", Ending.QUORUM_MISSED)
+            self.mail.end(run, State.FAILED, Ending.QUORUM_MISSED)
         except UnfinishedRequest as error:
-            self.mail.end(run, "failed", Ending.UNFINISHED, str(error))
+            self.mail.end(run, State.FAILED, Ending.UNFINISHED, str(error))
 
     # Progress.
 
@@ -411,6 +422,6 @@ class Consumer(ComputeHandler):
             until=waiting[1] if waiting is not None and ended is None else None,
             ended=ended,
             detail=detail or "; ".join(lacks if ended is None else []),
-            computing=run.detail if run.is_split and ended is None else "",
+            computing=run.progress if run.is_split and ended is None else "",
             split=run.is_split,
         )

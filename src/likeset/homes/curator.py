@@ -28,7 +28,9 @@ from likeset.homes.mail import Decision, Heard
 from likeset.homes.runs import (
     RECEIPT,
     Ending,
+    LetterState,
     Run,
+    State,
     ending_document,
     last_time,
     progress_document,
@@ -171,7 +173,7 @@ class Curator(ComputeHandler):
         if isinstance(party, CuratorParty):
             run = self.mail.change(t, self.mail.reload(run), due=None)  # whom it waits for is told anew
             if party.finished:
-                self.mail.change(t, run, state="answered", detail=Ending.DONE.outcome())
+                self.mail.change(t, run, state=State.ANSWERED, ended=Ending.DONE)
                 self._say_end(t, run, Ending.DONE)
 
     def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:
@@ -185,9 +187,9 @@ class Curator(ComputeHandler):
         if isinstance(error, QuorumMissed | UnfinishedRequest):
             ending = Ending.QUORUM_MISSED if isinstance(error, QuorumMissed) else Ending.UNFINISHED
             detail = ""
-        if run.state not in ("answered", "closed"):
-            state = "answered" if run.state == "begun" else "failed"
-            run = self.mail.change(t, run, state=state, detail=ending.outcome(detail), due=None)
+        if run.state != State.ANSWERED and not run.is_over:
+            state = State.ANSWERED if run.state == State.BEGUN else State.FAILED
+            run = self.mail.change(t, run, state=state, ended=ending, reason=detail, due=None)
             self._say_end(t, run, ending, detail)
 
     def _say_end(self, t: Transaction, run: Run, ending: Ending, detail: str = "") -> None:
@@ -203,16 +205,16 @@ class Curator(ComputeHandler):
 
     def due(self, run: Run) -> None:
         super().due(run)
-        if run.state == "begun" and not run.is_split:
+        if run.state == State.BEGUN and not run.is_split:
             self._give_up_late(run)
             run = self.mail.reload(run)
-        if run.state == "answered":
+        if run.state == State.ANSWERED:
             self._send_receipts(run)
 
     def _give_up_late(self, run: Run) -> None:
         """Stop waiting for owners who abstain or whose time is over, and tell the consumer who is waited for."""
         while True:
-            if run.state != "begun":
+            if run.state != State.BEGUN:
                 return
             try:
                 waiting = self._waiting_for(run)
@@ -253,8 +255,8 @@ class Curator(ComputeHandler):
     def _gone(self, run: Run, waiting: Set[str]) -> set[str]:
         """Owners that will not answer: not introduced, abstaining, given up before, or with a refused letter."""
         rows, present = self.mail.letters(run), self.mail.introduced(run)
-        gone = {row.peer for row in rows if row.way == "in" and row.post == "participation" and row.state == "heard"}
-        gone |= {row.peer for row in rows if row.way == "in" and row.post == "letter" and row.state == "refused"}
+        says_so = (("participation", LetterState.HEARD), ("letter", LetterState.REFUSED))
+        gone = {row.peer for row in rows if row.way == "in" and (row.post, row.state) in says_so}
         gone |= {row.peer for row in rows if row.way == "own"}
         return {owner for owner in waiting if owner in gone or owner not in present}
 
@@ -282,8 +284,7 @@ class Curator(ComputeHandler):
             run = self.mail.reload(run)
             present = self.mail.introduced(run)
             self.mail.write_receipts(t, run, (owner for owner in run.terms.owners if owner in present))
-            self.mail.change(t, run, state="closed", due=None)
-            t.append("closed", run.name, {"digest": run.digest.hex(), "detail": run.detail})
+            self.mail.end_in(t, run, State.CLOSED, Ending(run.ended), run.reason)
 
 
 def _has_draws(terms: Terms) -> bool:

@@ -27,6 +27,7 @@ from likeset.files import (
     make_private_folder,
 )
 from likeset.homes.policy import NO_RULES, policy_text
+from likeset.homes.runs import HAS_BYTES
 from likeset.ledger.ledger import Ledger, Transaction
 from likeset.text import near_miss, without_secrets
 from likeset.trust.cards import (
@@ -59,10 +60,15 @@ TABLES = {
     "runs": """CREATE TABLE runs (
         digest BLOB PRIMARY KEY NOT NULL, party TEXT NOT NULL, name TEXT NOT NULL, role TEXT NOT NULL,
         mailbox TEXT NOT NULL, signed BLOB NOT NULL, acceptance BLOB NOT NULL, ends REAL NOT NULL, at TEXT NOT NULL,
-        state TEXT NOT NULL, detail TEXT NOT NULL, due REAL, reviewed INTEGER NOT NULL,
-        decided TEXT NOT NULL, decided_by TEXT NOT NULL, decided_at TEXT NOT NULL, reason TEXT NOT NULL,
-        data TEXT NOT NULL, smallest_group INTEGER
+        state TEXT NOT NULL, reason TEXT NOT NULL, ended TEXT NOT NULL, progress TEXT NOT NULL, due REAL,
+        reviewed INTEGER NOT NULL, data TEXT NOT NULL, smallest_group INTEGER
     )""",
+    # What was decided about a run at an owner; the last row of a run counts.
+    "decisions": """CREATE TABLE decisions (
+        number INTEGER PRIMARY KEY, run BLOB NOT NULL, what TEXT NOT NULL, who TEXT NOT NULL, how TEXT NOT NULL,
+        made TEXT NOT NULL, why TEXT NOT NULL
+    )""",
+    "decisions_by_run": "CREATE INDEX decisions_by_run ON decisions (run)",
     "runs_by_name": "CREATE INDEX runs_by_name ON runs (name)",
     "runs_by_end": "CREATE INDEX runs_by_end ON runs (ends, state, digest)",
     "runs_by_state": "CREATE INDEX runs_by_state ON runs (state, due, ends)",
@@ -79,8 +85,7 @@ TABLES = {
     "letters_by_input": "CREATE INDEX letters_by_input ON letters (digest, input, content)",
     "letters_by_file": "CREATE INDEX letters_by_file ON letters (folder, name)",
     "letters_to_post": "CREATE INDEX letters_to_post ON letters (state, digest, peer, folder, name) WHERE way = 'out'",
-    "letters_with_bytes": """CREATE INDEX letters_with_bytes ON letters (digest)
-        WHERE kind <> 'receipt' AND (data IS NOT NULL OR state IN ('ready', 'posted'))""",
+    "letters_with_bytes": f"""CREATE INDEX letters_with_bytes ON letters (digest) WHERE {HAS_BYTES}""",
     "log_by_kind": "CREATE INDEX log_by_kind ON log (kind, key)",
     "pins": """CREATE TABLE pins (
         fingerprint TEXT PRIMARY KEY, name TEXT NOT NULL, role TEXT NOT NULL, card BLOB NOT NULL, at TEXT NOT NULL,

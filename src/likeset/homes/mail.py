@@ -34,12 +34,21 @@ from likeset.errors import (
 from likeset.homes.home import Home, stamp
 from likeset.homes.runs import (
     DECIDABLE,
+    HAS_BYTES,
     LARGEST_LETTER,
+    LEAVING,
+    LETTER_MOVES,
     MOVES,
     OPEN,
+    OVER,
     RECEIPT,
+    TO_POST,
+    UNDECIDED,
+    Decided,
     Ending,
+    How,
     Invitation,
+    LetterState,
     Run,
     State,
     StoredLetter,
@@ -47,6 +56,7 @@ from likeset.homes.runs import (
     duration,
     end_of,
     ending_document,
+    in_sql,
     most_bytes_from,
     most_bytes_to_owner,
     must_know,
@@ -85,16 +95,17 @@ _MOST_DOCUMENTS = 10_000  # of one peer in one run
 _MOST_DOCUMENT_BYTES = 1 << 20  # of a document that is no letter
 _MOST_HELD = 1 << 28  # bytes of messages in parties that are kept; the others are rebuilt when they are needed
 
-_RUN_COLUMNS = ", ".join(column.name for column in dataclasses.fields(Run))
+_RUN_COLUMNS = tuple(column.name for column in dataclasses.fields(Run))[:-1]  # the last decision is in another table
+_DECISION_COLUMNS = tuple(column.name for column in dataclasses.fields(Decided))
 _LETTER_COLUMNS = ", ".join(column.name for column in dataclasses.fields(StoredLetter))
-_LEAVING = "AND way = 'out' AND state IN ('ready', 'claimed', 'posted')"
 _AT_MAILBOX = "EXISTS (SELECT 1 FROM runs WHERE runs.digest = letters.digest AND runs.mailbox = ?)"
-_NOT_OVER = repr(tuple(state for state, moves in MOVES.items() if moves))
-_OVER = repr(tuple(state for state, moves in MOVES.items() if not moves))
+_NOT_OVER = in_sql(state for state in State if state not in OVER)
+_OVER = in_sql(OVER)
 # Runs whose terms are over and that have not ended, or still have bytes: see the index ``letters_with_bytes``.
 _TO_END = f"""ends <= ? AND (state IN {_NOT_OVER} OR EXISTS (SELECT 1 FROM letters WHERE digest = runs.digest
-    AND kind <> 'receipt' AND (data IS NOT NULL OR state IN ('ready', 'posted'))))"""  # noqa: S608
-_INTRODUCED = "AND way = 'in' AND post = 'acceptance' AND state = 'heard'"
+    AND {HAS_BYTES}))"""  # noqa: S608
+_INTRODUCED = f"AND way = 'in' AND post = 'acceptance' AND state = '{LetterState.HEARD}'"
+_TAKEN_BACK = in_sql((LetterState.REFUSED, LetterState.STALE, LetterState.REMOVED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +264,7 @@ class Mail:
         peer = self._peer_of(run, letter)  # named by the terms, introduced, and not revoked
         if self._was_heard(run, peer, letter):
             return
-        if self._count(run, peer.name, "post = 'letter' AND state = 'refused'") >= _MOST_REFUSED_LETTERS:
+        if self._count(run, peer.name, f"post = 'letter' AND state = '{LetterState.REFUSED}'") >= _MOST_REFUSED_LETTERS:
             raise IllegalMessage(f"run {run.name}: too many letters of {peer.name} were refused")
         if letter.header.number > self._next_number(run, peer):
             raise TryLater(f"run {run.name}: an earlier letter of {peer.name} has not come yet")
@@ -334,14 +345,14 @@ class Mail:
             handler.start(t, run)  # charges what the run costs as a whole
             run = self.reload(run)
         if isinstance(source, Decision):
-            own = {"kind": source.kind, "content": source.content, "input": number, "state": "heard"}
+            own = {"kind": source.kind, "content": source.content, "input": number, "state": LetterState.HEARD}
             self._insert(t, run, source.peer, "own", "letter", **own)
         else:
             for name, accepted in source.newcomers.items():
-                self._insert(t, run, name, "in", "acceptance", data=accepted.to_bytes(), state="heard")
+                self._insert(t, run, name, "in", "acceptance", data=accepted.to_bytes(), state=LetterState.HEARD)
             # A trusted curator's home would otherwise hold rows beside the key that opens them.
             stored = None if run.role == "curator" and run.terms.split is None else source.letter.data
-            self._insert_heard(t, run, source, "heard", input=number, data=stored)
+            self._insert_heard(t, run, source, LetterState.HEARD, input=number, data=stored)
         replies = step.complete(partial(self._charge_keyed, t, run, party))
         enclosed = source.enclosed if isinstance(source, Decision) else {}
         for reply in replies:
@@ -356,15 +367,15 @@ class Mail:
         with self.home.deciding() as t:
             run, which = self.reload(run), "AND peer = ? AND way = 'in' AND number = ?"
             if not self._select("1", run, which, heard.peer.name, heard.letter.header.number):
-                self._insert_heard(t, run, heard, "refused", data=None)
+                self._insert_heard(t, run, heard, LetterState.REFUSED, data=None)
                 self.handlers[run.role].refuse(t, run, heard, error)
 
     def _seal(
         self, t: Transaction, run: Run, peer: Peer, message: Message | None, enclosed: tuple[bytes, ...], **values: Any
     ) -> None:
         number = self._next_number(run, peer, "out")
-        heard = "AND peer = ? AND way = 'in' AND number IS NOT NULL AND state = 'heard' ORDER BY number DESC LIMIT 1"
-        last = self._select("letter", run, heard, peer.name)
+        heard = "AND peer = ? AND way = 'in' AND number IS NOT NULL AND state = ? ORDER BY number DESC LIMIT 1"
+        last = self._select("letter", run, heard, peer.name, LetterState.HEARD)
         data = b"" if message is None else message.data
         letter = write_letter(
             self.home.secret,
@@ -382,9 +393,9 @@ class Mail:
         values |= {"kind": RECEIPT if message is None else message.body.kind, "round": letter.header.round}
         values |= {"number": number, "letter": letter.digest, "content": hashlib.sha256(data).digest()}
         values |= {"bytes": len(letter.data), "data": letter.data}
-        self._insert(t, run, peer.name, "out", "letter", state="ready", **values)
+        self._insert(t, run, peer.name, "out", "letter", state=LetterState.READY, **values)
 
-    def _insert_heard(self, t: Transaction, run: Run, heard: Heard, state: str, **values: Any) -> None:
+    def _insert_heard(self, t: Transaction, run: Run, heard: Heard, state: LetterState, **values: Any) -> None:
         header, (folder, name) = heard.letter.header, heard.place
         values |= {"kind": heard.kind, "round": header.round, "number": header.number, "letter": heard.letter.digest}
         rows = 0 if heard.message is None else rows_in([heard.message])
@@ -477,9 +488,9 @@ class Mail:
             acceptance=b"",
             ends=end_of(terms).timestamp(),
             at=stamp(self.home.clock()),
-            state="invited",
+            state=State.INVITED,
         )
-        _insert(t, "runs", {column: getattr(run, column) for column in _RUN_COLUMNS.split(", ")})
+        _insert(t, "runs", {column: getattr(run, column) for column in _RUN_COLUMNS})
         entry = {"digest": terms.digest, "consumer": terms.consumer, "card": terms.cards[terms.consumer]}
         t.append("invited", terms.run, entry)
         return run
@@ -491,28 +502,29 @@ class Mail:
         role = run.role
         if run.state not in DECIDABLE or role == "consumer":
             return run
-        if role == "owner" and run.state != "accepted" and self.passed(run.deadline):
+        if role == "owner" and run.state in UNDECIDED and self.passed(run.deadline):
             return run  # too late: nothing is signed, and the next sync closes it
         handler = self.handlers[run.role]
         try:
             self.check_not_expired(run.terms)
             self._check_cards(run.terms, run.party)
-            state, detail = handler.consider(run)
+            state, reason = handler.consider(run)
         except TRANSIENT:
             raise
         except Exception as error:
-            if run.detail != type(error).__name__:
+            reason = type(error).__name__
+            if run.reason != reason:
                 self.home.refused(run.name, error)
-            state, detail = "refused" if run.decided == "denied" else "invited", type(error).__name__
-        if state == "accepted" and run.state == "accepted":
+            state = State.REFUSED if run.decided == "denied" else State.INVITED
+        if state == run.state == State.ACCEPTED:
             return run
         with self.home.deciding() as t:
             run = self.reload(run)
             if run.state not in DECIDABLE:
                 return run
-            if state != run.state or detail != run.detail:
-                run = self.change(t, run, state=state, detail=detail)
-            if state == "accepted":
+            if state != run.state or reason != run.reason:
+                run = self.change(t, run, state=state, reason=reason)
+            if state == State.ACCEPTED:
                 if not run.acceptance:  # the key is made in the transaction, so two processes never make two
                     key, run_id = self.home.make_run_key(run.digest).public, bytes.fromhex(run.terms.run_id)
                     accepted = Acceptance(run_id, run.digest, role, run.party, self.home.card, key)
@@ -520,10 +532,10 @@ class Mail:
                 self.write_document(t, run, run.consumer, "acceptance", run.acceptance)
                 self.take_back(t, run, "participation", "ending")
             elif run.role == "owner":
-                if state != "invited" or run.acceptance:  # rules may still change: until then nothing is said
-                    self.write_word(t, run, run.consumer, "waiting" if state == "waiting" else "abstains")
+                if state != State.INVITED or run.acceptance:  # rules may still change: until then nothing is said
+                    self.write_word(t, run, run.consumer, "waiting" if state == State.WAITING else "abstains")
             else:
-                self.write_document(t, run, run.consumer, "ending", ending_document(Ending.NOT_CURATED, detail))
+                self.write_document(t, run, run.consumer, "ending", ending_document(Ending.NOT_CURATED, reason))
         return run
 
     # Whether letters may be answered and posted now.
@@ -531,7 +543,7 @@ class Mail:
     def check_open(self, run: Run) -> None:
         """Raise unless letters of a run may be answered and posted now: the one place that decides this."""
         self.home.check_running()
-        if run.state not in OPEN and not (run.role == "consumer" and run.state == "invited"):
+        if run.state not in OPEN and not (run.role == "consumer" and run.state == State.INVITED):
             raise IllegalMessage(f"run {run.name} is {run.state} here")
         self.check_not_expired(run.terms)
         if self.home.run_key(run.digest) is None:  # restored from a backup: it may have drawn and sent
@@ -587,7 +599,8 @@ class Mail:
             # Only the last document of these kinds counts; older ones leave no bytes.
             which = "AND peer = ? AND way = 'in' AND post = ? AND post NOT IN ('acceptance', 'participation')"
             self._update(t, run, "data = NULL", which, peer, post)
-            self._insert(t, run, peer, "in", post, data=document, state="heard", folder=place[0], name=place[1])
+            place_of_file = {"folder": place[0], "name": place[1]}
+            self._insert(t, run, peer, "in", post, data=document, state=LetterState.HEARD, **place_of_file)
         return True
 
     def write_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> None:
@@ -595,7 +608,7 @@ class Mail:
         if self.last_document(run, "out", post, peer) == document:
             return
         self.take_back(t, run, post, peer=peer)
-        self._insert(t, run, peer, "out", post, data=document, bytes=len(document), state="ready")
+        self._insert(t, run, peer, "out", post, data=document, bytes=len(document), state=LetterState.READY)
 
     def write_word(self, t: Transaction, run: Run, peer: str, word: Literal["waiting", "abstains"]) -> None:
         """Say where this owner stands. A mailbox may show older words later, and even after the acceptance."""
@@ -608,14 +621,15 @@ class Mail:
 
     def take_back(self, t: Transaction, run: Run, *posts: PostKind, peer: str | None = None) -> None:
         """Take back documents: those that were not posted are dropped, posted ones are removed from the mailbox."""
+        moves = dict.fromkeys(LEAVING, LetterState.STALE) | {LetterState.READY: LetterState.REMOVED}
         for post in posts:
-            change = "state = CASE state WHEN 'ready' THEN 'removed' ELSE 'stale' END"
-            self._update(t, run, change, f"{_LEAVING} AND post = ? AND peer = coalesce(?, peer)", post, peer)
+            which = "digest = ? AND way = 'out' AND post = ? AND peer = coalesce(?, peer)"
+            _move(t, moves, which, run.digest, post, peer)
 
     def open_runs_with(self, card: Card) -> list[str]:
         """The names of the runs that a decision or letter could continue and that need a card pinned here."""
         open_runs = self.open_runs()
-        going = (run for run in open_runs if not (run.is_over or run.stopped_because or run.decided == "denied"))
+        going = (run for run in open_runs if not (run.is_over or run.is_stopped or run.decided == "denied"))
         runs = ((run, run.readable) for run in going)
         needed = ((run, terms, must_know(terms, run.party).values()) for run, terms in runs if terms is not None)
         named = (run.name for run, terms, names in needed if card.fingerprint in {terms.cards[name] for name in names})
@@ -628,7 +642,7 @@ class Mail:
 
         A row that was claimed before a crash is claimed again: writing its file twice changes nothing.
         """
-        which = "WHERE digest = ? AND state IN ('ready', 'claimed')"
+        which = f"WHERE digest = ? AND state IN {in_sql(TO_POST)}"
         claimed = list[StoredLetter]()
         if not self._letters(which, run.digest):
             return claimed
@@ -636,13 +650,13 @@ class Mail:
             run = self.reload(run)
             for row in self._letters(which, run.digest):  # again: another process may have changed them
                 # What was claimed before may be in the mailbox, so it is never said to be held back.
-                held_back = "withheld" if row.state == "ready" else "removed"
-                state = "claimed" if self._may_leave(run, row) else held_back
-                if state != row.state:
-                    t.connection.execute("UPDATE letters SET state = ? WHERE id = ?", (state, row.id))
-                    if state == "withheld":
-                        t.append("withheld", run.name, {"kind": row.kind, "rows": row.rows})
-                claimed += [replace(row, state=state)] if state == "claimed" else []
+                held_back = LetterState.WITHHELD if row.state == LetterState.READY else LetterState.REMOVED
+                state = LetterState.CLAIMED if self._may_leave(run, row) else held_back
+                if state == LetterState.WITHHELD:
+                    self._withhold(t, run, row)
+                elif state != row.state:
+                    _move(t, {row.state: state}, "id = ?", row.id)
+                claimed += [replace(row, state=state)] if state == LetterState.CLAIMED else []
         return claimed
 
     def _may_leave(self, run: Run, row: StoredLetter) -> bool:
@@ -665,11 +679,9 @@ class Mail:
         """Record where a row was posted, and which others were removed from the mailbox before."""
         with self.home.deciding() as t:
             # A row that was taken back while its file was written is removed from the mailbox by the next sync.
-            query = (
-                "UPDATE letters SET folder = ?, name = ?, state = CASE state WHEN 'claimed' THEN 'posted' "
-                "WHEN 'removed' THEN 'stale' ELSE state END WHERE id = ?"
-            )
-            t.connection.execute(query, (folder, name, row.id))
+            t.connection.execute("UPDATE letters SET folder = ?, name = ? WHERE id = ?", (folder, name, row.id))
+            moves = {LetterState.CLAIMED: LetterState.POSTED, LetterState.REMOVED: LetterState.STALE}
+            _move(t, moves, "id = ?", row.id)
             _note_removed(t, removed)
 
     def removed(self, rows: Iterable[StoredLetter]) -> None:
@@ -678,41 +690,40 @@ class Mail:
 
     def post_again(self, rows: Iterable[int]) -> None:
         """Claim posted rows again whose files somebody else removed; the next claim checks whether they may leave."""
-        if gone := [(row,) for row in rows]:
+        if gone := list(rows):
             with self.home.deciding() as t:
-                t.connection.executemany("UPDATE letters SET state = 'claimed' WHERE id = ? AND state = 'posted'", gone)
+                for row in gone:
+                    _move(t, {LetterState.POSTED: LetterState.CLAIMED}, "id = ?", row)
 
     def unclaim(self, row: StoredLetter) -> None:
         """Give up a claimed row that can no longer be written; it may be in the mailbox from an earlier attempt."""
         with self.home.deciding() as t:
-            t.connection.execute("UPDATE letters SET state = 'removed' WHERE id = ? AND state = 'claimed'", (row.id,))
+            _move(t, {LetterState.CLAIMED: LetterState.REMOVED}, "id = ?", row.id)
 
     def stale(self, mailbox: str) -> list[StoredLetter]:
         """Outgoing rows whose files must be removed."""
-        return self._letters(f"WHERE way = 'out' AND state = 'stale' AND {_AT_MAILBOX}", mailbox)
+        return self._letters(f"WHERE way = 'out' AND state = ? AND {_AT_MAILBOX}", LetterState.STALE, mailbox)
 
     def posted_files(self, mailbox: str, *, every: bool) -> dict[str, dict[str, int]]:
         """The rows of posted files by name, by folder: every one, or those of runs that are not over."""
         of_open = f"AND digest IN (SELECT digest FROM runs WHERE state IN {_NOT_OVER})"  # noqa: S608
         which = f"{_AT_MAILBOX} {'' if every else of_open}"
-        query = f"SELECT folder, name, id FROM letters WHERE way = 'out' AND state = 'posted' AND {which}"  # noqa: S608
+        query = f"SELECT folder, name, id FROM letters WHERE way = 'out' AND state = ? AND {which}"  # noqa: S608
         posted: dict[str, dict[str, int]] = {}
         with self.home.database.snapshot() as connection:
-            for folder, name, number in connection.execute(query, (mailbox,)):
+            for folder, name, number in connection.execute(query, (LetterState.POSTED, mailbox)):
                 posted.setdefault(folder, {})[name] = number
         return posted
 
     def runs_to_post(self, mailbox: str) -> list[Run]:
-        which = (
-            "mailbox = ? AND digest IN (SELECT digest FROM letters WHERE way = 'out' AND state IN ('ready', 'claimed'))"
-        )
-        return self._runs(f"WHERE {which} ORDER BY rowid", mailbox)
+        to_post = f"SELECT digest FROM letters WHERE way = 'out' AND state IN {in_sql(TO_POST)}"  # noqa: S608
+        return self._runs(f"WHERE mailbox = ? AND digest IN ({to_post})", mailbox)
 
     def readers(self, mailbox: str, folders: Iterable[str]) -> list[tuple[Run, str]]:
         """To whom rows are to be posted, and for whom those in some folders are: runs and names of parties."""
         query = "SELECT digest, peer FROM letters WHERE way = 'out' AND "
         with self.home.database.snapshot() as connection:
-            found = set(connection.execute(query + "state IN ('ready', 'claimed')"))
+            found = set(connection.execute(f"{query}state IN {in_sql(TO_POST)}"))
             for folder in folders:
                 found.update(connection.execute(query + "folder = ? LIMIT 1", (folder,)))
         runs = {digest: self.run(digest) for digest, _ in found}
@@ -721,10 +732,13 @@ class Mail:
 
     def withhold(self, t: Transaction, run: Run) -> None:
         """Withhold letters that were not posted yet; they never leave."""
-        for row in self._letters("WHERE digest = ? AND state = 'ready'", run.digest):
+        for row in self._letters("WHERE digest = ? AND state = ?", run.digest, LetterState.READY):
             if row.post == "letter" and row.kind != RECEIPT:
-                t.connection.execute("UPDATE letters SET state = 'withheld' WHERE id = ?", (row.id,))
-                t.append("withheld", run.name, {"kind": row.kind, "rows": row.rows})
+                self._withhold(t, run, row)
+
+    def _withhold(self, t: Transaction, run: Run, row: StoredLetter) -> None:
+        _move(t, {LetterState.READY: LetterState.WITHHELD}, "id = ?", row.id)
+        t.append("withheld", run.name, {"kind": row.kind, "rows": row.rows})
 
     # Receipts.
 
@@ -769,13 +783,13 @@ class Mail:
             if self.receipt(run) is not None:  # each would stay for good
                 raise IllegalMessage(f"run {run.name}: a second receipt")
             # The receipt stands alone, so it is stored instead of the letter, which nobody can open later.
-            self._insert_heard(t, run, heard, "heard", data=receipt.to_bytes())
+            self._insert_heard(t, run, heard, LetterState.HEARD, data=receipt.to_bytes())
             t.append("acknowledged", run.name, {"rows": receipt.rows, "letters": len(receipt.letters)})
-            if run.state == "answered":
-                self.change(t, run, state="closed", detail=Ending.DONE.outcome())
+            if run.state == State.ANSWERED:
+                self.change(t, run, state=State.CLOSED, ended=Ending.DONE, reason="")
 
     def receipt(self, run: Run) -> Receipt | None:
-        rows = [row for row in self.letters(run) if (row.way, row.kind, row.state) == ("in", RECEIPT, "heard")]
+        rows = [row for row in self.letters(run) if row.is_heard(RECEIPT)]
         data = self.data_of(rows[-1]) if rows else None
         return None if data is None else Receipt.from_bytes(data)
 
@@ -791,7 +805,7 @@ class Mail:
             run = self.run(digest)
             if run is not None and self.passed(run.end):
                 if not run.is_over:
-                    self.end(run, "expired", Ending.TERMS_EXPIRED)
+                    self.end(run, State.EXPIRED, Ending.TERMS_EXPIRED)
                 self.forget(run)
 
     def forget(self, run: Run) -> None:
@@ -801,9 +815,10 @@ class Mail:
             self._update(t, run, "data = NULL", "AND kind <> ?", RECEIPT)
             # A digest without a secret in it lets a reader of this disk try out rows.
             self._update(t, run, "content = NULL", "AND way = 'in'")
-            self._update(t, run, "state = CASE state WHEN 'posted' THEN 'stale' ELSE 'removed' END", _LEAVING)
+            moves = dict.fromkeys(LEAVING, LetterState.REMOVED) | {LetterState.POSTED: LetterState.STALE}
+            _move(t, moves, "digest = ? AND way = 'out'", run.digest)
         has_shares = run.readable is None or run.is_split
-        if run.smallest_group is not None and has_shares and self.home.database.messages(run=run.name):
+        if run.has_begun and has_shares and self.home.database.messages(run=run.name):
             self.home.database.purge(run=run.name)  # shares, salts and keys of envelopes
         self._delete_key(run)  # last: while it is there, the next sync does this again
 
@@ -843,22 +858,26 @@ class Mail:
         chosen = {"name": name, "role": role, "mailbox": mailbox}
         given = {column: value for column, value in chosen.items() if value is not None}
         which = " AND ".join(f"{column} = ?" for column in given) or "1"
-        return self._runs(f"WHERE {which} ORDER BY rowid", *given.values())
+        return self._runs(f"WHERE {which}", *given.values())
 
     def open_runs(self, mailbox: str | None = None) -> list[Run]:
         """Runs in which something may still come or happen; an owner that withdrew may get a receipt."""
-        which = f"(state IN {_NOT_OVER} OR (state = 'cancelled' AND ends > ? AND role = 'owner'))"
+        which = f"(state IN {_NOT_OVER} OR (state = '{State.CANCELLED}' AND ends > ? AND role = 'owner'))"
         given = [self.home.clock().timestamp(), *([] if mailbox is None else [mailbox])]
-        return self._runs(f"WHERE {which} {'' if mailbox is None else 'AND mailbox = ?'} ORDER BY rowid", *given)
+        return self._runs(f"WHERE {which} {'' if mailbox is None else 'AND mailbox = ?'}", *given)
 
     def runs_to_clean(self, role: Role) -> list[Run]:
         """Runs that are over and have something left to do."""
-        return self._runs(f"WHERE state IN {_OVER} AND due > 0 AND role = ? ORDER BY rowid", role)
+        return self._runs(f"WHERE state IN {_OVER} AND due > 0 AND role = ?", role)
 
     def _runs(self, which: str, *values: object) -> list[Run]:
+        last = "LEFT JOIN decisions ON number = (SELECT max(number) FROM decisions WHERE run = runs.digest)"
+        columns = ", ".join((*_RUN_COLUMNS, *_DECISION_COLUMNS))
+        query = f"SELECT {columns} FROM runs {last} {which} ORDER BY runs.rowid"  # noqa: S608
         with self.home.database.snapshot() as connection:
-            rows = connection.execute(f"SELECT {_RUN_COLUMNS} FROM runs {which}", values).fetchall()  # noqa: S608
-        return [Run(*row) for row in rows]
+            rows = connection.execute(query, values).fetchall()
+        split = ((row[: len(_RUN_COLUMNS)], row[len(_RUN_COLUMNS) :]) for row in rows)
+        return [Run(*row, *([Decided(*decision)] if decision[0] else [])) for row, decision in split]
 
     def reload(self, run: Run) -> Run:
         now = self.run(run.digest)
@@ -867,17 +886,24 @@ class Mail:
         return now
 
     def change(self, t: Transaction, run: Run, **changes: Any) -> Run:
-        """Change columns of a run's row; a change of ``state`` must be one of ``MOVES``."""
+        """Change columns of a run's row; a change of ``state`` must be one of ``MOVES``.
+
+        ``TryLater``: the row has another state than ``run``, which was read too early.
+        """
         state = changes.get("state", run.state)
         if state != run.state and state not in MOVES[run.state]:
             raise IllegalMessage(f"run {run.name} is {run.state} here, and cannot become {state}")
         columns = ", ".join(f"{column} = ?" for column in changes)
-        query = f"UPDATE runs SET {columns} WHERE digest = ?"  # noqa: S608
-        t.connection.execute(query, (*changes.values(), run.digest))
-        changed = replace(run, **changes)
-        if state != run.state and (changed.is_over or state == "answered"):
+        query = f"UPDATE runs SET {columns} WHERE digest = ? AND state = ?"  # noqa: S608
+        if t.connection.execute(query, (*changes.values(), run.digest, run.state)).rowcount != 1:
+            raise TryLater(f"run {run.name} is no longer {run.state} here")
+        if state not in (State.ACCEPTED, State.BEGUN):
             self._drop(run.digest)  # its source, a copy of the table and the bytes of its letters
-        return changed
+        return replace(run, **changes)
+
+    def note_decision(self, t: Transaction, run: Run, what: str, *, by: str, how: How, why: str = "") -> None:
+        made = stamp(self.home.clock())
+        _insert(t, "decisions", {"run": run.digest, "what": what, "who": by, "how": how, "made": made, "why": why})
 
     def update(self, run: Run, **changes: Any) -> Run:
         """Change columns of a run's row in a transaction of its own, unless they are so already."""
@@ -894,12 +920,11 @@ class Mail:
     def end_in(self, t: Transaction, run: Run, state: State, ending: Ending, detail: str = "") -> Run:
         if run.is_over:
             return run
-        outcome = ending.outcome(detail)
-        kind = {"closed": "closed", "cancelled": "cancelled", "expired": "expired"}.get(state, "failed")
-        t.append(kind, run.name, {"digest": run.digest.hex(), "detail": outcome})
+        t.append(state.value, run.name, {"digest": run.digest.hex(), "detail": ending.outcome(detail)})
         # What a split run leaves beside its letters is removed later: see ``ComputeHandler.clean``.
         has_files = run.role != "owner" and run.readable is not None and run.is_split
-        return self.change(t, run, state=state, detail=outcome, due=run.ends if has_files else None)
+        due = run.ends if has_files else None
+        return self.change(t, run, state=state, ended=ending, reason=detail, due=due)
 
     # Parties: rebuilt from their inputs, and cached while no other process adds one.
 
@@ -1108,8 +1133,8 @@ class Mail:
     def last_document(self, run: Run, way: str, post: PostKind, peer: str) -> bytes | None:
         """The document of a kind that came last from a peer, or that was last written to it."""
         which = (
-            "AND way = ? AND post = ? AND peer = ? AND state NOT IN ('refused', 'stale', 'removed') AND "
-            "data IS NOT NULL ORDER BY id DESC LIMIT 1"
+            f"AND way = ? AND post = ? AND peer = ? AND state NOT IN {_TAKEN_BACK} AND data IS NOT NULL "
+            "ORDER BY id DESC LIMIT 1"
         )
         rows = self._select("data", run, which, way, post, peer)
         return bytes(rows[0][0]) if rows else None
@@ -1128,7 +1153,7 @@ class Mail:
         for known, state in self._select("letter, state", run, which, peer.name, letter.header.number):
             if bytes(known) != letter.digest:
                 raise IllegalMessage(f"run {run.name}: another letter of {peer.name} had this number")
-            if state == "refused":
+            if state == LetterState.REFUSED:
                 raise IllegalMessage(f"run {run.name}: this letter was refused before")
             return True
         return False
@@ -1177,7 +1202,7 @@ class Mail:
 
     def _note_file(self, t: Transaction, folder: str, name: str) -> None:
         """Remember, while a file is there, that it was read and is recorded nowhere else."""
-        row = {"digest": b"", "peer": "", "way": "in", "post": "letter", "kind": "file", "state": "read"}
+        row = {"digest": b"", "peer": "", "way": "in", "post": "letter", "kind": "file", "state": LetterState.READ}
         _insert(t, "letters", {**row, "at": stamp(self.home.clock()), "folder": folder, "name": name})
 
     def forget_files(self, folder: str, names: Iterable[str]) -> None:
@@ -1221,7 +1246,16 @@ def _decided(run: Run, party: Party, kind: str, peer: str) -> Step:
 
 
 def _note_removed(t: Transaction, rows: Iterable[StoredLetter]) -> None:
-    t.connection.executemany("UPDATE letters SET state = 'removed' WHERE id = ?", [(row.id,) for row in rows])
+    for row in rows:
+        _move(t, {LetterState.STALE: LetterState.REMOVED}, "id = ?", row.id)
+
+
+def _move(t: Transaction, moves: Mapping[LetterState, LetterState], which: str, *values: object) -> None:
+    """Move the chosen rows of ``letters`` that are in one of these states; each move must be one of the table's."""
+    for state, after in moves.items():
+        if after not in LETTER_MOVES[state]:
+            raise ValueError(f"a letter that is {state} cannot become {after}")
+        t.connection.execute(f"UPDATE letters SET state = ? WHERE state = ? AND {which}", (after, state, *values))  # noqa: S608
 
 
 def _insert(t: Transaction, table: str, row: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from likeset.homes.mail import Mail
 from likeset.homes.owner import Owner
 from likeset.homes.policy import BUDGETS
 from likeset.homes.review import budget_overview
-from likeset.homes.runs import Run
+from likeset.homes.runs import Run, State
 
 DAY_AHEAD = timedelta(days=1)
 BUDGET_SHARE = 0.8
@@ -30,8 +30,8 @@ def events_of(owner: Owner | None, mail: Mail, unreachable: Collection[str]) -> 
     soon = mail.home.clock() + DAY_AHEAD
     if owner is not None:
         for run in owner.waiting():
-            if run.state == "waiting" or run.detail:
-                refused = "" if run.state == "waiting" else ", which your rules refuse,"
+            if run.state == State.WAITING or run.reason:
+                refused = "" if run.state == State.WAITING else ", which your rules refuse,"
                 yield _about_run("waiting", run, f"{refused} waits for your decision")
                 if run.deadline <= soon:
                     yield _about_run("deadline", run, f"{refused} still waits for your decision")
@@ -40,7 +40,7 @@ def events_of(owner: Owner | None, mail: Mail, unreachable: Collection[str]) -> 
             if overview[name]["limit"] and overview[name]["spent"] >= BUDGET_SHARE * overview[name]["limit"]:
                 yield f"budget {what}", _event("budget", f"{BUDGET_SHARE:.0%} of a budget is spent: {what}")
     for run in mail.open_runs():
-        if (run.role, run.state) == ("consumer", "invited") and mail.home.clock() < run.deadline <= soon:
+        if (run.role, run.state) == ("consumer", State.INVITED) and mail.home.clock() < run.deadline <= soon:
             yield _about_run("deadline", run, " waits for answers")
     for address in unreachable:
         text = "a mailbox is unreachable; the log of `likeset up` says why"

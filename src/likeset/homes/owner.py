@@ -23,7 +23,7 @@ from likeset.errors import (
     TryLater,
 )
 from likeset.homes.data import DataSet, OpenedData, Registry
-from likeset.homes.home import POLICY_FILE, SETTINGS_FILE, Home, Pins, reason_for_log, stamp
+from likeset.homes.home import POLICY_FILE, SETTINGS_FILE, Home, Pins, reason_for_log
 from likeset.homes.mail import Heard, Mail, RoleHandler
 from likeset.homes.policy import (
     Accounts,
@@ -36,8 +36,9 @@ from likeset.homes.policy import (
 )
 from likeset.homes.runs import (
     CLOSED,
-    DECIDABLE,
+    UNDECIDED,
     Ending,
+    How,
     Run,
     State,
     acknowledging_party,
@@ -194,6 +195,7 @@ class Owner(RoleHandler):
     def accounts_for(self, terms: Terms, policy: Policy) -> Accounts:
         """Both budgets of a policy before and after a run; one that was charged already is not counted twice."""
         others, curator, _ = costs_of(terms, self.name)
+        run = self.mail.run(bytes.fromhex(terms.digest))
         charged = {line["toward"] for line in self.spent_by_run(run=terms.run)}
         limits, other_unit = policy.limits(self.name), None
         event = NoRelease() if "others" in charged else others.event
@@ -209,13 +211,9 @@ class Owner(RoleHandler):
             rows=Spending(before.rows, curator.rows, after.rows),
             readable=Spending(before.readable, curator.readable, after.readable),
             delta=toward[0].delta or 0.0,
-            charged=self.has_begun(terms.run),
+            charged=run is not None and run.has_begun,
             other_unit=other_unit,
         )
-
-    def has_begun(self, run: str) -> bool:
-        with self.ledger.reading() as state:
-            return Request(run, 0, BEGIN).key in state.requests
 
     def began(self) -> dict[str, datetime]:
         """When each run began."""
@@ -298,7 +296,7 @@ class Owner(RoleHandler):
     def mark(self, run: Run) -> str:
         """A digest of what was decided; with it, a person's decision refers to the state that was shown."""
         # No other states: the process at the mailbox changes them without a person.
-        decision = [run.digest.hex(), run.decided, run.decided_at, run.is_withdrawn]
+        decision = [run.digest.hex(), 0 if run.decision is None else run.decision.number]
         return hashlib.sha256(json.dumps(decision).encode()).hexdigest()[:16]
 
     def waiting(self) -> list[Run]:
@@ -309,7 +307,7 @@ class Owner(RoleHandler):
         """Why a run is closed to a decision of this owner, in words that tell nothing about others; empty if not."""
         if run.ending is not None:
             return CLOSED.get(run.ending[0], "it is complete" if run.ending[0] is Ending.DONE else "it ended early")
-        is_late = run.state in DECIDABLE and run.state != "accepted" and self.now() >= run.deadline
+        is_late = run.state in UNDECIDED and self.now() >= run.deadline
         return CLOSED[Ending.TERMS_EXPIRED if self.now() >= run.end else Ending.DEADLINE_PASSED] if is_late else ""
 
     def ended_because(self, run: Run) -> str:
@@ -327,26 +325,26 @@ class Owner(RoleHandler):
 
     def consider(self, run: Run) -> tuple[State, str]:
         if run.decided == "denied":
-            return "refused", "denied"
-        if run.decided == "approved" and self.has_begun(run.name):
-            return "accepted", ""
+            return State.REFUSED, ""
         policy = self.put_policy_in_force()
         judged = self.judge(run.terms, data=run.data, policy=policy)
         if not judged.accepted:
             reasons = "; ".join(judged.reasons)
-            if run.detail != reasons[:400]:
+            if run.reason != reasons[:400]:
                 self.home.refused(run.name, reasons)
-            return "invited", reasons[:400]
+            return State.INVITED, reasons[:400]
         if not run.decided:
             # What was refused once, or waited for a person, is approved by a person, whatever the rules say now.
-            if policy.manual_approval or run.detail or run.state == "waiting":
-                return "waiting", ""
-            self.approve(run.name, run.terms.digest, by=POLICY_FILE)
-        return "accepted", ""
+            if policy.manual_approval or run.reason or run.state == State.WAITING:
+                return State.WAITING, ""
+            self.approve(run.name, run.terms.digest, by=POLICY_FILE, how="rules")
+        return State.ACCEPTED, ""
 
     # Decisions.
 
-    def approve(self, name: str, digest: str, *, by: str, data: str = "", seen: str | None = None) -> Verdict:
+    def approve(
+        self, name: str, digest: str, *, by: str, how: How = "command", data: str = "", seen: str | None = None
+    ) -> Verdict:
         """Approve these very terms, if the policy allows them."""
         self.home.check_running()
         run = self.run(name)
@@ -360,12 +358,12 @@ class Owner(RoleHandler):
                 run = self.mail.reload(run)
                 self._check_decidable(run, seen)
                 t.append("approved", name, {"digest": digest, "by": by, "data": chosen})
-                state = "waiting" if run.state == "refused" else run.state
-                changes = {"decided": "approved", "decided_by": by, "decided_at": stamp(self.now()), "data": chosen}
-                self.mail.change(t, run, state=state, detail="", **changes)
+                self.mail.note_decision(t, run, "approved", by=by, how=how)
+                state = State.WAITING if run.state == State.REFUSED else run.state
+                self.mail.change(t, run, state=state, reason="", data=chosen)
         return judged
 
-    def deny(self, name: str, *, by: str, reason: str, seen: str | None = None) -> None:
+    def deny(self, name: str, *, by: str, reason: str, how: How = "command", seen: str | None = None) -> None:
         """Deny a run; the other side hears only that this owner abstains."""
         self.home.make_room()
         self.home.check_running()
@@ -375,24 +373,24 @@ class Owner(RoleHandler):
             if run.decided == "approved":  # the consumer may have the acceptance already
                 raise InvalidArgument("RUN", name, "was approved; end it with `likeset owner withdraw`")
             t.append("denied", name, {"digest": run.digest.hex(), "by": by, "reason": reason})
-            changes = {"decided": "denied", "decided_by": by, "decided_at": stamp(self.now()), "reason": reason}
-            self.mail.change(t, run, state="refused", detail="denied", **changes)
+            self.mail.note_decision(t, run, "denied", by=by, how=how, why=reason)
+            self.mail.change(t, run, state=State.REFUSED, reason="")
 
-    def withdraw(self, name: str, *, by: str, seen: str | None = None) -> None:
+    def withdraw(self, name: str, *, by: str, how: How = "command", seen: str | None = None) -> None:
         """Answer no further letter of a run, and post no letter that was not posted; charges stay."""
         self.home.make_room()
         self.home.check_running()
         with self.home.deciding() as t:
             run = self.run(name)
             self._check_seen(run, seen)
-            if run.is_withdrawn:
+            if run.decided == "withdrawn":
                 return
             if reason := self.ended_because(run):
                 raise InvalidArgument("RUN", name, f"is closed: {reason}; there is nothing to withdraw from")
             t.append("withdrawn", name, {"by": by})
             self.mail.withhold(t, run)
-            detail = Ending.WITHDRAWN.outcome(f"by {by}")
-            self.mail.change(t, run, state="cancelled", detail=detail, decided_at=stamp(self.now()))
+            self.mail.note_decision(t, run, "withdrawn", by=by, how=how)
+            self.mail.change(t, run, state=State.CANCELLED, ended=Ending.WITHDRAWN, reason=f"by {by}")
             if run.readable is not None:
                 readers = {acknowledging_party(run.terms)} if run.acceptance else set()  # others never hear of it
                 for reader in sorted(readers | {run.terms.consumer}):
@@ -408,23 +406,22 @@ class Owner(RoleHandler):
         if reason := self.closed_because(run):
             by_clock = f", {run.deadline:%Y-%m-%d %H:%M} UTC; this machine's clock says {clock_words(self.now())}"
             raise InvalidArgument("RUN", run.name, f"is closed: {reason}{'' if run.is_over else by_clock}")
-        if run.stopped_because:
+        if run.is_stopped:
             reason = "did not continue here, which is final: withdraw, and ask the consumer for a new run"
             raise InvalidArgument("RUN", run.name, reason)
-        if self.has_begun(run.name):
+        if run.has_begun:
             raise InvalidArgument("RUN", run.name, "has begun; end it with `likeset owner withdraw`")
 
     def _check_seen(self, run: Run, seen: str | None) -> None:
         if seen is not None and seen != self.mark(run):
-            what = f"{run.decided or run.state} by {run.decided_by} at {run.decided_at}"
-            raise DecidedMeanwhile(run.name, what)
+            raise DecidedMeanwhile(run.name, "changed" if run.decision is None else run.decision.in_words())
 
     # Answering.
 
     def check(self, run: Run) -> None:
         if run.decided != "approved":
             raise IllegalMessage(f"run {run.name}: nobody has approved these terms")
-        if not self.has_begun(run.name):
+        if not run.has_begun:
             judged = self.judge(run.terms, data=run.data)
             if not judged.accepted:
                 raise IllegalMessage("; ".join(judged.reasons))
@@ -477,7 +474,7 @@ class Owner(RoleHandler):
         t.answer(Charge(((others.view, others.event),)), fingerprint.encode("ascii"), None, request=request)
         entry = {"digest": run.digest.hex(), "data": run.data, "smallest_group": policy.smallest_group}
         t.append("began", run.name, entry)
-        self.mail.change(t, run, state="begun", detail="", smallest_group=policy.smallest_group)
+        self.mail.change(t, run, state=State.BEGUN, reason="", smallest_group=policy.smallest_group)
 
     def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
         rows = rows_in(replies)
@@ -493,12 +490,13 @@ class Owner(RoleHandler):
         self.mail.take_back(t, run, "acceptance")  # the writer of this letter has it
         run = self.mail.reload(run)
         is_last = (heard.message.round, heard.kind) == last_call(run.terms)
-        self.mail.change(t, run, state="answered" if is_last else run.state, detail="")
+        if is_last:
+            self.mail.change(t, run, state=State.ANSWERED)
 
     def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:
         if not run.is_over and not heard.is_receipt:
-            if run.state != "answered":
-                self.mail.change(t, run, detail=reason_for_log(error)[:400])
+            if run.state in (State.ACCEPTED, State.BEGUN):
+                self.mail.change(t, run, state=State.STOPPED, reason=reason_for_log(error)[:400])
             self.mail.write_word(t, run, acknowledging_party(run.terms), "abstains")
 
     def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
@@ -506,13 +504,13 @@ class Owner(RoleHandler):
         if ending is None or ending[0] is not Ending.CANCELLED:
             return False
         if not any((row.way, row.post) == ("out", "letter") for row in self.mail.letters(run)):
-            self.mail.end_in(t, run, "cancelled", Ending.CANCELLED)
+            self.mail.end_in(t, run, State.CANCELLED, Ending.CANCELLED)
         return True
 
     def due(self, run: Run) -> None:
-        if run.state in ("invited", "waiting", "refused"):
+        if run.state in UNDECIDED:
             if self.mail.passed(run.deadline):
-                self.mail.end(run, "expired", Ending.DEADLINE_PASSED)
+                self.mail.end(run, State.EXPIRED, Ending.DEADLINE_PASSED)
             else:
                 self.mail.consider(run)
 

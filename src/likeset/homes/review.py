@@ -25,6 +25,7 @@ from likeset.homes.runs import (
     CLOSED,
     RECEIPT,
     Ending,
+    LetterState,
     Run,
     StoredLetter,
     acknowledging_party,
@@ -145,8 +146,8 @@ def inbox_run(owner: Owner, run: Run) -> dict[str, Any]:
 
 def status_of(owner: Owner, run: Run) -> str:
     """Where a run stands, in a word or two."""
-    has_begun = owner.has_begun(run.name)
-    if run.is_withdrawn:
+    has_begun = run.has_begun
+    if run.decided == "withdrawn":
         return f"closed: {CLOSED[Ending.WITHDRAWN]}"
     if run.decided == "denied":
         return "denied"
@@ -159,7 +160,7 @@ def status_of(owner: Owner, run: Run) -> str:
     faulty = [] if run.is_over else [card for card in owner.asking(terms) if card.fault]
     if faulty and not (has_begun and faulty[0].state == "pinned"):  # owner.yaml counts for what is to begin
         return f"the {faulty[0].role}'s card is {_BECAME[faulty[0].state]}"
-    if run.stopped_because and not has_sent:
+    if run.is_stopped and not has_sent:
         return STOPPED
     if has_begun:
         return "rows sent" if has_sent else "began"
@@ -171,7 +172,7 @@ def status_of(owner: Owner, run: Run) -> str:
 def open_decisions(owner: Owner, run: Run) -> tuple[Choice, ...]:
     if run.is_over or (run.decided == "approved" and owner.ended_because(run)):
         return ()
-    if owner.has_begun(run.name) or run.stopped_because or (run.acceptance and not owner.closed_because(run)):
+    if run.has_begun or run.is_stopped or (run.acceptance and not owner.closed_because(run)):
         return ("withdraw",)
     if owner.closed_because(run):
         return ()
@@ -180,20 +181,16 @@ def open_decisions(owner: Owner, run: Run) -> tuple[Choice, ...]:
 
 
 def last_word(run: Run) -> str:
-    """The last decision about a run: what, by whom and when; empty before."""
-    if not (run.decided or run.is_withdrawn):
-        return ""
-    what = run.detail.replace(":", "", 1) if run.is_withdrawn else f"{run.decided} by {run.decided_by}"
-    reason = f": {run.reason}" if run.reason and not run.is_withdrawn else ""
-    return f"{what} at {run.decided_at[:16].replace('T', ' ')} (UTC){reason}"
+    """The last decision about a run: what, by whom, how and when; empty before."""
+    return "" if run.decision is None else run.decision.in_words()
 
 
 def past_runs(owner: Owner, terms: Terms) -> list[dict[str, Any]]:
     past = [
         {
             "run": run.name,
-            "what": "withdrawn" if run.is_withdrawn else run.decided or "not decided",
-            "at": run.decided_at or run.at,
+            "what": run.decided or "not decided",
+            "at": run.at if run.decision is None else run.decision.made,
             "rows": rows_sent(out_rows(owner, run)),
         }
         for run in owner.runs()
@@ -287,14 +284,17 @@ def out_rows(owner: Owner, run: Run) -> list[StoredLetter]:
     return [row for row in owner.mail.letters(run) if (row.way, row.post) == ("out", "letter")]
 
 
+_STATES_SHOWN = {LetterState.READY: "not posted yet", LetterState.WITHHELD: "held back"}
+
+
 def is_sent(row: StoredLetter) -> bool:
     """Whether a letter was posted: others wait to be posted, or were held back."""
-    return row.state not in ("ready", "withheld")
+    return row.state not in (LetterState.READY, LetterState.WITHHELD)
 
 
 def rows_sent(rows: Iterable[StoredLetter], *, held_back: bool = False) -> int:
     """The rows in letters that were sent, or held back; the parts of one offer are the same rows."""
-    chosen = [row for row in rows if (row.state == "withheld" if held_back else is_sent(row))]
+    chosen = [row for row in rows if (row.state == LetterState.WITHHELD if held_back else is_sent(row))]
     shared = max((row.rows for row in chosen if row.kind == OfferShare.kind), default=0)
     return shared + sum(row.rows for row in chosen if row.kind != OfferShare.kind)
 
@@ -323,7 +323,7 @@ class OutLetter:
             "rows": row.rows,
             "bytes": row.bytes,
             "sha256": row.content.hex(),
-            "state": {"ready": "not posted yet", "withheld": "held back"}.get(row.state, "sent"),
+            "state": _STATES_SHOWN.get(row.state, "sent"),
             "receipt": "yes" if self.acknowledged else "no",
         }
 
@@ -555,7 +555,7 @@ def review(owner: Owner, name: str) -> Review:
     ]
     if outcome:
         lines.insert(0, ("What happened?", outcome))
-    if run.stopped_because:
+    if run.is_stopped:
         lines.insert(0, ("Why did it not continue here?", _stopped(run, letters)))
     if acknowledged := _acknowledged(terms, letters):
         reader = "curator" if terms.split is None else "consumer"
@@ -602,7 +602,7 @@ def _outcome(owner: Owner, run: Run, letters: Sequence[OutLetter]) -> str:
 def _stopped(run: Run, letters: Sequence[OutLetter]) -> str:
     rows = rows_sent(letter.row for letter in letters)
     sent = f"{rows:,} rows were sent before" if rows else "No row was sent"
-    reason = run.stopped_because + ("" if run.stopped_because.endswith((".", "?")) else ".")
+    reason = run.reason + ("" if run.reason.endswith((".", "?")) else ".")
     return (
         f"{reason} {sent}. The other parties learn only that you do not take part. This run cannot be resumed: "
         "fix the cause (`likeset check`), then ask the consumer for a new run."
@@ -775,7 +775,7 @@ def _release(owner: Owner, run: Run | None, terms: Terms) -> tuple[Basis, NDArra
     if terms.offers == "uniform":
         return "no release is needed", np.empty(0), terms
     for row in [] if run is None else owner.mail.letters(run):
-        if (row.way, row.kind, row.state) == ("in", TargetRelease.kind, "heard") and run is not None:
+        if run is not None and row.is_heard(TargetRelease.kind):
             message = owner.mail.message_of(run, row)
             if message is not None and isinstance(message.body, TargetRelease):
                 return "the release that was heard", message.body.release, terms
@@ -817,7 +817,7 @@ def export(mail: Mail, name: str, folder: Path) -> list[Path]:
         if run.acceptance:
             files[f"{version}-{_file_name(run.party)}.acceptance"] = run.acceptance
         for row in mail.letters(run):
-            data = mail.data_of(row) if (row.way, row.state) == ("in", "heard") else None
+            data = mail.data_of(row) if (row.way, row.state) == ("in", LetterState.HEARD) else None
             if data is not None and row.post == "acceptance":
                 files[f"{version}-{_file_name(row.peer)}.acceptance"] = data
             elif data is not None and row.kind == RECEIPT:

@@ -22,37 +22,105 @@ from likeset.text import harmless
 from likeset.trust.cards import Role
 from likeset.trust.letters import PostKind, SignedTerms
 
-State = Literal[
-    "invited", "waiting", "accepted", "begun", "answered", "closed", "refused", "cancelled", "expired", "failed"
-]
-MOVES: Final[Mapping[State, frozenset[State]]] = {
-    # Terms are known. A consumer's own run stays here until enough parties accepted.
-    "invited": frozenset({"waiting", "accepted", "refused", "begun", "cancelled", "expired", "failed"}),
-    # A person here has to decide. Terms that owner.yaml refuses are ``invited`` with the reasons in ``detail``.
-    "waiting": frozenset({"invited", "accepted", "refused", "cancelled", "expired"}),
-    # This home does not take part; a person may decide otherwise before the run begins.
-    "refused": frozenset({"waiting", "invited", "accepted", "cancelled", "expired"}),
-    # This home signed that it takes part.
-    "accepted": frozenset({"begun", "answered", "invited", "refused", "cancelled", "expired", "failed"}),
-    # The first letter was answered, and charged.
-    "begun": frozenset({"answered", "closed", "cancelled", "expired", "failed"}),
-    # This home has said everything that it will say.
-    "answered": frozenset({"closed", "cancelled", "expired", "failed"}),
-    # Done: the consumer has its summary, an owner its receipt, a curator sent its receipts.
-    "closed": frozenset(),
-    "cancelled": frozenset(),
-    "expired": frozenset(),
-    "failed": frozenset(),
-}
-"""All states of a run at a home, and the moves between them."""
 
-OPEN: Final = frozenset({"accepted", "begun", "answered"})
+class State(StrEnum):
+    """Where a run stands at a home."""
+
+    INVITED = "invited"
+    """Terms are known. A consumer's own run stays here until enough parties accepted; at an owner, terms that
+    owner.yaml refuses, with the reasons."""
+    WAITING = "waiting"
+    """A person here has to decide."""
+    REFUSED = "refused"
+    """This home does not take part; a person may decide otherwise before the run begins."""
+    ACCEPTED = "accepted"
+    """This home signed that it takes part."""
+    BEGUN = "begun"
+    """The first letter was answered, and charged."""
+    STOPPED = "stopped"
+    """An owner refused a letter, for the reason that is stored: it answers no further one."""
+    ANSWERED = "answered"
+    """This home has said everything that it will say."""
+    CLOSED = "closed"
+    """Done: the consumer has its summary, an owner its receipt, a curator sent its receipts."""
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    FAILED = "failed"
+
+
+_ENDED_BY_OTHERS = {State.CANCELLED, State.EXPIRED}
+_ENDED = _ENDED_BY_OTHERS | {State.FAILED}
+MOVES: Final[Mapping[State, frozenset[State]]] = {
+    State.INVITED: frozenset({State.WAITING, State.ACCEPTED, State.REFUSED, State.BEGUN, *_ENDED}),
+    State.WAITING: frozenset({State.INVITED, State.ACCEPTED, State.REFUSED, *_ENDED_BY_OTHERS}),
+    State.REFUSED: frozenset({State.WAITING, State.INVITED, State.ACCEPTED, *_ENDED_BY_OTHERS}),
+    State.ACCEPTED: frozenset({State.BEGUN, State.STOPPED, State.INVITED, State.REFUSED, *_ENDED}),
+    State.BEGUN: frozenset({State.ANSWERED, State.STOPPED, State.CLOSED, *_ENDED}),
+    State.STOPPED: frozenset(_ENDED_BY_OTHERS),
+    State.ANSWERED: frozenset({State.CLOSED, *_ENDED}),
+    State.CLOSED: frozenset(),
+    State.CANCELLED: frozenset(),
+    State.EXPIRED: frozenset(),
+    State.FAILED: frozenset(),
+}
+"""The moves between states; ``Mail.change`` makes them, and nothing else does."""
+
+OVER: Final = frozenset(state for state, moves in MOVES.items() if not moves)
+OPEN: Final = frozenset({State.ACCEPTED, State.BEGUN, State.ANSWERED})
 """States in which letters are heard and posted."""
-DECIDABLE: Final = frozenset({"invited", "waiting", "refused", "accepted"})
+UNDECIDED: Final = frozenset({State.INVITED, State.WAITING, State.REFUSED})
+DECIDABLE: Final = UNDECIDED | {State.ACCEPTED}
 """States in which a person may still decide."""
+
+
+class LetterState(StrEnum):
+    """Where a row of ``letters`` stands: its document leaves, or came."""
+
+    READY = "ready"
+    """To be posted."""
+    CLAIMED = "claimed"
+    """May be in the mailbox: it was checked once more, and its file is being written."""
+    POSTED = "posted"
+    STALE = "stale"
+    """Taken back; its file must be removed from the mailbox."""
+    REMOVED = "removed"
+    WITHHELD = "withheld"
+    """A letter that never leaves."""
+    HEARD = "heard"
+    """Came, or was decided here, and counts."""
+    REFUSED = "refused"
+    READ = "read"
+    """A file without content for this home, remembered while it is there."""
+
+
+LETTER_MOVES: Final[Mapping[LetterState, frozenset[LetterState]]] = {
+    LetterState.READY: frozenset({LetterState.CLAIMED, LetterState.WITHHELD, LetterState.REMOVED}),
+    LetterState.CLAIMED: frozenset({LetterState.POSTED, LetterState.STALE, LetterState.REMOVED}),
+    # Claimed once more if somebody else removed its file.
+    LetterState.POSTED: frozenset({LetterState.CLAIMED, LetterState.STALE}),
+    LetterState.STALE: frozenset({LetterState.REMOVED}),
+    # Its file was being written while it was taken back.
+    LetterState.REMOVED: frozenset({LetterState.STALE}),
+    LetterState.WITHHELD: frozenset(),
+    LetterState.HEARD: frozenset(),
+    LetterState.REFUSED: frozenset(),
+    LetterState.READ: frozenset(),
+}
+LEAVING: Final = (LetterState.READY, LetterState.CLAIMED, LetterState.POSTED)
+TO_POST: Final = (LetterState.READY, LetterState.CLAIMED)
+
+
+def in_sql(states: Iterable[StrEnum]) -> str:
+    """States as a list for ``state IN``."""
+    return f"({', '.join(repr(state.value) for state in states)})"
+
 
 RECEIPT: Final = "receipt"
 """The kind of a letter that contains only a receipt."""
+HAS_BYTES: Final = (
+    f"kind <> '{RECEIPT}' AND (data IS NOT NULL OR state IN {in_sql((LetterState.READY, LetterState.POSTED))})"
+)
+"""Whether a row of ``letters`` has something to forget; an index is made for these very words."""
 
 
 class Ending(StrEnum):
@@ -74,7 +142,7 @@ class Ending(StrEnum):
     FAILED = "failed"
 
     def outcome(self, detail: str = "") -> str:
-        """The ``detail`` of a run that ended so; ``Run.ending`` reads it."""
+        """How a run ended, in words."""
         return f"{self}: {detail}" if detail and detail != self else str(self)
 
 
@@ -207,6 +275,26 @@ def acknowledging_party(terms: Terms) -> str:
 # Rows of the database.
 
 
+How = Literal["console", "command", "rules", ""]  # empty: of an older version, which did not record it
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A row of ``decisions``: what was decided about a run at an owner."""
+
+    number: int
+    what: Literal["approved", "denied", "withdrawn"]
+    who: str
+    how: How
+    made: str  # when
+    why: str  # of a denial
+
+    def in_words(self) -> str:
+        when = self.made[:16].replace("T", " ")
+        how = f" ({self.how})" if self.how else ""
+        return f"{self.what} by {self.who}{how} at {when} (UTC){f': {self.why}' if self.why else ''}"
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     digest: bytes  # of the terms
@@ -219,16 +307,14 @@ class Run:
     ends: float  # when the terms end
     at: str  # when the terms came
     state: State  # a key of ``MOVES``
-    detail: str = ""  # why, in words
+    reason: str = ""  # why it is in this state, in words
+    ended: Ending | Literal[""] = ""  # how it ended, or will end when nothing remains to be sent
+    progress: str = ""  # of a split computation, in words
     due: float | None = None  # when something must be done although nothing comes
     reviewed: bool = False  # whether a person here reviewed them
-    # ``approved`` or ``denied`` by a person or by owner.yaml; empty before
-    decided: Literal["approved", "denied", ""] = ""
-    decided_by: str = ""  # who
-    decided_at: str = ""  # when
-    reason: str = ""  # of a denial
     data: str = ""  # the data set of an approval
-    smallest_group: int | None = None  # of the policy under which the run began
+    smallest_group: int | None = None  # of the policy under which the run began; None before
+    decision: Decided | None = None  # the last one; a row of another table
 
     @property
     def invitation(self) -> Invitation:
@@ -263,24 +349,25 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        return not MOVES[self.state]
+        return self.state in OVER
 
     @property
     def ending(self) -> tuple[Ending, str] | None:
         """How the run ended, and more about it; None if it has not."""
-        if not self.is_over:
-            return None
-        word, _, detail = self.detail.partition(": ")
-        return (Ending(word), detail) if word in set(Ending) else (Ending.FAILED, self.detail)
+        return (Ending(self.ended or Ending.FAILED), self.reason) if self.is_over else None
 
     @property
-    def is_withdrawn(self) -> bool:
-        return self.ending is not None and self.ending[0] is Ending.WITHDRAWN
+    def decided(self) -> Literal["approved", "denied", "withdrawn", ""]:
+        return "" if self.decision is None else self.decision.what
 
     @property
-    def stopped_because(self) -> str:
-        """Why an accepted run does not continue at this owner: a letter was refused; empty if it does."""
-        return self.detail if self.role == "owner" and self.state in ("accepted", "begun") else ""
+    def has_begun(self) -> bool:
+        """Whether this owner was charged."""
+        return self.smallest_group is not None
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.state == State.STOPPED
 
     @property
     def is_split(self) -> bool:
@@ -306,13 +393,17 @@ class StoredLetter:
     at: str
     input: int | None
     answers: int | None
-    state: str
+    state: LetterState
     folder: str
     name: str
 
     @property
     def time(self) -> datetime:
         return datetime.fromisoformat(self.at)
+
+    def is_heard(self, kind: str) -> bool:
+        """Whether it is a letter of this kind that came and counts."""
+        return (self.way, self.kind, self.state) == ("in", kind, LetterState.HEARD)
 
 
 def rows_in(messages: Iterable[Message]) -> int:

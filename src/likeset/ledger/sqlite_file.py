@@ -15,9 +15,59 @@ from likeset.errors import InvalidArgument, LedgerUnavailable, LedgerUnreadable
 from likeset.files import keep_private, locked, sync_folder
 
 _APPLICATION_ID = 0x4C_53_4C_31  # "LSL1": somebody else's database is never written to
+
+
+def _separate_states(connection: sqlite3.Connection) -> None:
+    """Why, how it ended and how far it is were one column of a run, and decisions were columns of it."""
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'runs'").fetchall():
+        return
+    columns = "digest, party, name, role, mailbox, signed, acceptance, ends, at"
+    old = f"{columns}, due, reviewed, data, smallest_group, state, detail, decided, decided_by, decided_at, reason"
+    rows = connection.execute(f"SELECT {old} FROM runs ORDER BY rowid").fetchall()  # noqa: S608
+    connection.execute("DROP TABLE runs")
+    connection.execute(
+        """CREATE TABLE runs (
+        digest BLOB PRIMARY KEY NOT NULL, party TEXT NOT NULL, name TEXT NOT NULL, role TEXT NOT NULL,
+        mailbox TEXT NOT NULL, signed BLOB NOT NULL, acceptance BLOB NOT NULL, ends REAL NOT NULL, at TEXT NOT NULL,
+        state TEXT NOT NULL, reason TEXT NOT NULL, ended TEXT NOT NULL, progress TEXT NOT NULL, due REAL,
+        reviewed INTEGER NOT NULL, data TEXT NOT NULL, smallest_group INTEGER
+    )"""
+    )
+    connection.execute("CREATE INDEX runs_by_name ON runs (name)")
+    connection.execute("CREATE INDEX runs_by_end ON runs (ends, state, digest)")
+    connection.execute("CREATE INDEX runs_by_state ON runs (state, due, ends)")
+    connection.execute(
+        """CREATE TABLE decisions (
+        number INTEGER PRIMARY KEY, run BLOB NOT NULL, what TEXT NOT NULL, who TEXT NOT NULL, how TEXT NOT NULL,
+        made TEXT NOT NULL, why TEXT NOT NULL
+    )"""
+    )
+    connection.execute("CREATE INDEX decisions_by_run ON decisions (run)")
+    for *kept, due, reviewed, data, smallest, state, detail, decided, who, made, why in rows:
+        digest, role, reason, ended, progress = kept[0], kept[3], detail, "", ""
+        if state in ("closed", "cancelled", "expired", "failed") or (role, state) == ("curator", "answered"):
+            ended, _, reason = detail.partition(": ")
+        elif role == "owner" and state in ("accepted", "begun") and detail:
+            state = "stopped"
+        elif state == "begun":
+            reason, progress = "", detail
+        elif decided == "denied":
+            reason = ""
+        row = (*kept, state, reason, ended, progress, due, reviewed, data, smallest)
+        connection.execute(f"INSERT INTO runs VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
+        how = "rules" if who == "owner.yaml" else ""
+        made_by = [(decided, who, how, why)] if decided else []
+        made_by += [("withdrawn", reason.removeprefix("by "), "", "")] if ended == "withdrawn" else []
+        for what, person, way, because in made_by:
+            decision = (digest, what, person, way, made, because)
+            connection.execute(
+                "INSERT INTO decisions (run, what, who, how, made, why) VALUES (?, ?, ?, ?, ?, ?)", decision
+            )
+
+
 OLDEST_VERSION = 9
 """Of the tables. Files of this version and of each later one are migrated when they are opened."""
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], object], ...] = ()
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], object], ...] = (_separate_states,)
 """Each takes the tables one version further, by ``execute`` alone; a ledger that is no home has fewer tables.
 
 None is ever changed or removed. None touches ``log``: its entries are chained, and stay readable as they are.

@@ -25,7 +25,7 @@ from likeset.homes.curator import Curator
 from likeset.homes.home import Clock, Home, utc_now
 from likeset.homes.mail import CLOCKS_APART, TRANSIENT, Mail
 from likeset.homes.owner import Owner
-from likeset.homes.runs import LARGEST_LETTER, Run, StoredLetter, duration, must_know
+from likeset.homes.runs import LARGEST_LETTER, LetterState, Run, State, StoredLetter, duration, must_know
 from likeset.transports.stores import MOST_LISTED, Store, StoredFile, open_store
 from likeset.trust.cards import Card
 from likeset.trust.letters import (
@@ -305,7 +305,7 @@ class Sync:
     def _note_stopped(self, post: Post) -> None:
         """Tell an owner that a run which it accepted does not continue; no reason leaves this home."""
         run = self.mail.run(post.terms)
-        if run is not None and run.stopped_because:
+        if run is not None and run.is_stopped:
             self.note(f"run {run.name} did not continue here: {self._review(run)}", run.name)
 
     def _heard(self, card: Card, post: Post, place: tuple[str, str]) -> bool:
@@ -314,7 +314,7 @@ class Sync:
             if run.digest != post.terms:
                 return False
             self.mail.consider(run)
-            if self.mail.reload(run).state == "waiting":
+            if self.mail.reload(run).state == State.WAITING:
                 how = self._review(run)
                 self.note(f"run {run.name} of {run.terms.consumer} waits for a decision: {how}", run.name)
             return True
@@ -339,7 +339,7 @@ class Sync:
 
     def _forget_gone(self, folder: str, known: Mapping[str, str], there: Iterable[StoredFile]) -> None:
         """Files without content for this home are remembered only while they are there: a flood leaves few rows."""
-        gone = {name for name, state in known.items() if state == "read"} - {file.name for file in there}
+        gone = {name for name, state in known.items() if state == LetterState.READ} - {file.name for file in there}
         if len(gone) > _MOST_GONE:
             self.mail.forget_files(folder, gone)
 
@@ -473,7 +473,7 @@ class Sync:
         left, is_whole = most, True
         for file in files:
             state = known.get(file.name)
-            if state in ("removed", "stale"):
+            if state in (LetterState.REMOVED, LetterState.STALE):
                 with contextlib.suppress(PostTrouble):
                     self.store.remove(folder, file.name)  # somebody brought it back
             if state is not None or not is_post_size(file.size) or file.size > most:

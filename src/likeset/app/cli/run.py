@@ -187,7 +187,7 @@ def _watch(consumer: "consumers.Consumer", followed: "home_runs.Run", home: Path
 
             mailboxes.serve(opened, stop=stop, tell=tell, synced=synced, longest=_LONGEST_PAUSE)
     failed = progress.ended is not None and not progress.done
-    cancelled = consumer.run(followed.name).state == "cancelled"
+    cancelled = consumer.run(followed.name).state == home_runs.State.CANCELLED
     document = {**progress.document(), "cancelled": cancelled, "troubles": troubles if once else []}
     why = "was cancelled here; give the job another name to ask again" if cancelled else progress.headline
     verb = "report" if progress.done else "watch"

@@ -77,13 +77,13 @@ def decide(owner: Owner, request: PageRequest) -> Response:
     if request.text("sure") != "yes":
         return _confirm(owner, request, run, choice)
     if choice == "approve":
-        verdict = owner.approve(run.name, digest, by=by, data=request.text("data"), seen=seen)
+        verdict = owner.approve(run.name, digest, by=by, how="console", data=request.text("data"), seen=seen)
         if not verdict.accepted:
             return _refused(request, run, verdict)
     elif choice == "deny":
-        owner.deny(run.name, by=by, reason=reason, seen=seen)
+        owner.deny(run.name, by=by, reason=reason, how="console", seen=seen)
     else:
-        owner.withdraw(run.name, by=by, seen=seen)
+        owner.withdraw(run.name, by=by, how="console", seen=seen)
     return request.redirect(link("/run", name=run.name), f"Run {run.name} is {_DONE[choice]}, by {by}.")
 
 
@@ -126,7 +126,7 @@ def _run_page(owner: Owner, request: PageRequest, run: Run, *, rehearsed: Rehear
         "digest": run.digest.hex(),
         "mark": owner.mark(run),
         "last_word": reviews.last_word(run),
-        "has_begun": owner.has_begun(run.name),
+        "has_begun": run.has_begun,
         "review": reviewed,
         "rehearsed": rehearsed,
         "fitting": [],
