@@ -77,12 +77,13 @@ def _failures(distances: np.ndarray[tuple[int, int], np.dtype[np.float64]], colu
     return float((weights[:, far].sum(axis=1) / weights.sum(axis=1)).mean())
 
 
+@pytest.mark.parametrize("columns", [1, 2, 3])
 @pytest.mark.parametrize(("size", "rate"), [(50, 0.1), (100, 0.096), (100, 0.2), (200, 0.07)])
-def test_failures_stay_below_their_bound(size: int, rate: float) -> None:
-    """Distances of normal rows with 3 to 100 columns, their median anywhere between candidates: computed, not drawn."""
-    bound = width_choice.failure_bound(size, rate)
+def test_failures_stay_below_their_bound(size: int, rate: float, columns: int) -> None:
+    """Distances of normal rows with 1 to 100 columns, their median anywhere between candidates: computed, not drawn."""
+    bound = width_choice.failure_bound(size, rate, columns)
     coins, nearest = public_coins("failures"), 0.0
-    for freedom in (3, 4, 10, 100):
+    for freedom in {columns, *((4, 10, 100) if columns == 3 else ())}:
         squared = coins.chisquare(freedom, size=(1000, size // 2))
         for power in np.linspace(-0.5, 0.5, 5):
             scale = 2.0 * 4.0**power / float(np.median(squared))

@@ -26,7 +26,8 @@ LARGEST_FAILURE = 0.05
 _OFFSETS = 9  # places of the median between two candidates
 _LARGEST_RATE = 0.5
 _TINY = 1e-300
-_MEDIAN = 2.3659738843753377  # of a chi-squared distribution with three degrees of freedom
+_MEDIANS = (0.4549364231195724, 2.0 * math.log(2.0), 2.3659738843753377)  # chi-squared, by degrees of freedom less 1
+_COLUMNS = len(_MEDIANS)  # distances vary less with more
 
 
 def grid(columns: int) -> tuple[float, ...]:
@@ -35,20 +36,21 @@ def grid(columns: int) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=256)
-def failure_bound(size: int, rate: float) -> float:
+def failure_bound(size: int, rate: float, columns: int = _COLUMNS) -> float:
     """Bound on the probability that the chosen squared distance is more than 8 times off the median squared distance.
 
-    Assumes ``size`` independent rows whose distances vary as much as those of three independent normal columns, and a
-    median between a thousandth of and four times the number of columns (docs/proofs/width-choice.md).
+    Assumes ``size`` independent rows whose distances vary as much as those of independent normal columns, at most three
+    of them, and a median between a thousandth of and four times their number (docs/proofs/width-choice.md).
     """
+    freedom = min(columns, _COLUMNS)
     pairs, number, used = size // 2, len(_POWERS), min(rate, _LARGEST_RATE)
     near = np.eye(number, number + 1) + np.eye(number, number + 1, k=1)  # candidates, by factors of 4 of the distance
     largest = 0.0
     for place in range(1, number - 1):
         far = np.abs(np.arange(number) - place) > 1
         for offset in np.linspace(-0.5, 0.5, _OFFSETS):
-            edges = _MEDIAN * 4.0 ** (offset + np.arange(-1, number + 1) - place)
-            shares = np.diff([_below(edge) for edge in edges])
+            edges = _MEDIANS[freedom - 1] * 4.0 ** (offset + np.arange(-1, number + 1) - place)
+            shares = np.diff([_below(edge, freedom) for edge in edges])
             scores = near @ shares
             weights = np.exp(used * pairs * (scores - scores.max()))
             weights /= weights.sum()
@@ -58,9 +60,12 @@ def failure_bound(size: int, rate: float) -> float:
     return min(1.0, largest)
 
 
-def _below(squared: float) -> float:
-    """The chi-squared distribution with three degrees of freedom."""
-    return math.erf(math.sqrt(squared / 2.0)) - math.sqrt(2.0 * squared / math.pi) * math.exp(-squared / 2.0)
+def _below(squared: float, freedom: int) -> float:
+    """The chi-squared distribution with one, two or three degrees of freedom."""
+    if freedom == 2:
+        return -math.expm1(-squared / 2.0)
+    tail = math.sqrt(2.0 * squared / math.pi) * math.exp(-squared / 2.0) if freedom == 3 else 0.0
+    return math.erf(math.sqrt(squared / 2.0)) - tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +79,11 @@ class WidthPlan:
     unit: PrivacyUnit
     rate: float
     relation: Relation
+    columns: int = _COLUMNS  # of the rows; the bound alone depends on them
 
     def __post_init__(self) -> None:
         count("size", self.size, least=2)
+        count("columns", self.columns)
         positive("rate", self.rate)
         if self.relation is not Relation.REPLACE_ONE:
             raise InvalidArgument("relation", self.relation, "must be replace-one: give the kernel's width otherwise")
@@ -89,7 +96,7 @@ class WidthPlan:
 
     @property
     def failure_bound(self) -> float:
-        return failure_bound(self.size, self.rate)
+        return failure_bound(self.size, self.rate, self.columns)
 
 
 def near_pairs(distances: NDArray[np.float64], candidates: ArrayLike) -> NDArray[np.int64]:
@@ -99,10 +106,10 @@ def near_pairs(distances: NDArray[np.float64], candidates: ArrayLike) -> NDArray
     return np.asarray(upper - np.searchsorted(ordered, middle / _NEAR, side="right"), dtype=np.int64)
 
 
-def plan(*, size: int, unit: PrivacyUnit, rho: float, relation: Relation) -> WidthPlan:
+def plan(*, size: int, unit: PrivacyUnit, rho: float, relation: Relation, columns: int = _COLUMNS) -> WidthPlan:
     """Plan a choice that costs ``rho`` in zero-concentrated privacy (it has the bounded-range property)."""
     rate = float(np.sqrt(2.0 * positive("rho", rho))) / NearPairs(unit).sensitivity
-    return WidthPlan(size=size, unit=unit, rate=rate, relation=relation)
+    return WidthPlan(size=size, unit=unit, rate=rate, relation=relation, columns=columns)
 
 
 def run(plan: WidthPlan, data: ArrayLike, noise: Noise) -> Release[float]:

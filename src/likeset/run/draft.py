@@ -117,7 +117,13 @@ class Draft:
     def width_for(self, share: float) -> tuple[width_choice.WidthPlan, Budget]:
         """A choice of the release's width for a share of the budget, and the rest of the budget."""
         rho = _rho_within(self.budget)
-        choice = width_choice.plan(size=self.target_size, unit=self.unit, rho=share * rho, relation=self.relation)
+        choice = width_choice.plan(
+            size=self.target_size,
+            unit=self.unit,
+            rho=share * rho,
+            relation=self.relation,
+            columns=self.inputs.target.rows.shape[1],
+        )
         quantity = gaussian_mean.unit_rows(self.unit, self.relation)
         sigma = quantity.sensitivity / math.sqrt(2.0 * (1.0 - share) * rho)
         event = Gaussian(sigma=sigma, quantity=quantity, coordinates=self.dimension, spacing=gaussian_mean.SPACING)
