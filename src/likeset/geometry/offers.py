@@ -77,7 +77,7 @@ def fit(
 ) -> Tilt:
     """Fit the tilt on feature rows: all of an owner's rows, or a uniform subsample that stands for ``population`` rows.
 
-    ``noise_energy`` is the expected squared length of the noise in ``released``: ``dimension * sigma² / m²``.
+    ``noise_energy`` is how much of the squared length of ``released`` counts as noise.
     ``wanted`` rows will be drawn. ``log_weights`` are those of the rows before they are tilted, up to a constant.
     """
     rows = arguments.matrix("features", features)
@@ -92,7 +92,7 @@ def fit(
     whole = arguments.count("population", len(rows) if population is None else population, least=len(rows))
     direction = goal - mean
     scores = rows @ direction
-    # The target's own score along the direction: ||released||² overstates its part by the noise, the rest is unbiased.
+    # The target's own score along the direction: ||released||² overstates its part by the noise.
     target_score = float(goal @ goal) - noise_energy - float(goal @ mean)
     fewest = min(wanted / 2.0, float(whole))
     return Tilt(direction, _strength(scores, base, target_score, fewest_share=fewest / whole))

@@ -248,6 +248,7 @@ _FIT_ROWS = 4000  # rows on which the weights are fitted: enough for class means
 _PROXY_ROWS = 2500  # rows that stand for the weighted table when candidates are thinned
 _TILTED_CANDIDATES = 4  # candidates for each offered row that are drawn by weight ...
 _UNIFORM_CANDIDATES = 2  # ... and uniformly, as a hedge against look-alikes
+_DEVIATIONS = 2.0  # of the squared length of the noise, before a tilt begins
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,6 +282,15 @@ def foreseen_sample(run: str, key: int) -> Drawing:
     return Drawing(_FIT_ROWS, key_in_run(key, run, "fit"))
 
 
+def _noise_energy(dimension: int, noise: float) -> float:
+    """What the squared length of noise in so many coordinates exceeds in about one of fifty releases.
+
+    Its mean alone let chance start a tilt at owners whose rows are like the target: they then offered what resembles
+    the noise (docs/decisions.md, "How an owner draws its offer").
+    """
+    return dimension * noise**2 * (1.0 + _DEVIATIONS * math.sqrt(2.0 / dimension))
+
+
 def weigh(terms: Terms, scan: Scan, release: NDArray[np.float64] | None, *, noise: float, key: int) -> Weighing:
     (drawn,) = scan.draw(foreseen_sample(terms.run, key))
     sample = drawn.records.take(np.argsort(drawn.row_numbers))
@@ -296,7 +306,7 @@ def weigh(terms: Terms, scan: Scan, release: NDArray[np.float64] | None, *, nois
     tilt = fit_tilt(
         hashed,
         release,
-        noise_energy=len(release) * noise**2,
+        noise_energy=_noise_energy(len(release), noise),
         # The tilt keeps half as many effective rows as this: twice what is offered, half of a small table.
         wanted=min(_TILTED_CANDIDATES * terms.rows_per_owner, scan.row_count),
         population=scan.row_count,
