@@ -1,5 +1,7 @@
 """The kernel against its definition, and the median heuristic."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -93,6 +95,19 @@ def test_kernel_rows_are_right_however_few_are_stored_and_whatever_was_likely(st
         for position in order[:150]:
             likely[position] = -np.inf
             np.testing.assert_allclose(pool.row(int(position), likely), expected[position], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("limit", "kept"), [("max\n", True), (f"{8 * 4 * 300 * 40}\n", False)])
+def test_stored_rows_stay_within_the_memory_of_a_container(
+    limit: str, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that are asked for again are the same array if they are stored; a limit that holds 40 rows replaces them."""
+    (tmp_path / "memory.max").write_text(limit)
+    monkeypatch.setattr(kernels, "_CONTAINER_LIMITS", (tmp_path / "memory.max", tmp_path / "none"))
+    pool = PoolKernel(public_coins(4).normal(size=(300, 3)).astype(np.float32), gamma=0.4)
+    places = {pool.row(position, np.zeros(300)).__array_interface__["data"][0] for position in range(300)}
+    assert (len(places) == 300) == kept
+    assert kept or len(places) <= 2 * 64
 
 
 def test_a_labelled_kernel_is_the_kernel_times_the_agreement_of_classes() -> None:

@@ -4,9 +4,10 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from likeset.errors import InvalidArgument
 
 BLOCK_ENTRIES = 1 << 18
 """Kernel entries that are held at once: 1 MB in float32, small enough for the caches to help."""
+_CONTAINER_LIMITS = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Of control groups, versions 2 and 1."""
 _LARGEST_ERROR = 1e-3  # of an exponent, and so of a kernel value
 _MEDIAN_ROWS = 1000
 _FEWEST_TOGETHER, _MOST_TOGETHER = 16, 64  # rows of a kernel that are computed at a time ...
@@ -130,8 +133,8 @@ class PoolKernel:
     """The kernel among the rows of one pool: row by row, as they are asked for, and stored.
 
     Kernel rows are computed several at a time, by one matrix product, because a product with a single row takes nearly
-    as long. At most ``stored_bytes`` of them are stored, by default an eighth of the machine's memory; new ones replace
-    the oldest.
+    as long. At most ``stored_bytes`` of them are stored, by default an eighth of the memory of the machine or the
+    container; new ones replace the oldest.
 
     The pool itself is not copied unless its mean lies so far from zero that float32 products would lose digits.
     """
@@ -220,7 +223,11 @@ class LabelledKernel:
 
 
 def _an_eighth_of_memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in _CONTAINER_LIMITS:
+        with suppress(OSError, ValueError):  # there is no such file outside of containers, or it says max
+            limits.append(int(path.read_text()))
+    return min(limits) // 8
 
 
 def _fold(scaled: Rows, shift: Rows) -> Rows:
