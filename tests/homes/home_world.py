@@ -29,6 +29,7 @@ from likeset.homes.owner import Owner, open_owner
 from likeset.homes.runs import Run, must_know, role_in
 from likeset.ledger.budget import Limit
 from likeset.privacy.events import View
+from likeset.protocol import wire
 from likeset.protocol.party import CURATOR, RELEASE_ROUND
 from likeset.protocol.terms import WITNESS, Kernel, Terms
 from likeset.protocol.wire import Asked, Body, Message, SummaryRelease, TargetRelease, decode
@@ -131,7 +132,7 @@ def signed_terms(agreed: Terms) -> bytes:
 def signed_text(text: str, *, by: str = CONSUMER, run_id: str = "") -> bytes:
     """Any text, signed as terms are."""
     secret = secret_of(by)
-    return SignedTerms(text, secret.card, run_key_of(by, run_id).public).signed_by(secret).to_bytes()
+    return SignedTerms(text, secret.card, run_key_of(by, run_id).public, wire.READS).signed_by(secret).to_bytes()
 
 
 # Homes.
@@ -299,7 +300,7 @@ class Outside:
     def acceptance_by(self, secret: CardSecret, role: Any, party: str) -> bytes:
         key = run_key_of(secret.card.name, self.terms.run_id).public
         return (
-            Acceptance(**self._names, role=role, party=party, card=secret.card, run_key=key)
+            Acceptance(**self._names, role=role, party=party, card=secret.card, run_key=key, reads=wire.READS)
             .signed_by(secret)
             .to_bytes()
         )

@@ -14,6 +14,7 @@ from likeset.homes import joining
 from likeset.homes.home import Home, make_home, make_party
 from likeset.homes.joining import Invitation, Reply
 from likeset.homes.policy import Policy
+from likeset.protocol import wire
 from likeset.transports.stores import DirectoryStore
 from likeset.trust.cards import INVITE_CONTEXT
 from likeset.trust.letters import file_name
@@ -87,6 +88,23 @@ def test_words_that_agree_pin_both_ways_with_full_digests_in_the_log(market: Mar
     assert joining.is_joined(owner, invitation)
     joining.join(owner, invitation, " ".join(words), by="alice")  # again: no change
     owner.close()
+
+
+def test_a_party_whose_messages_nobody_could_read_here_is_not_pinned(
+    market: Market, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invitation = market.invite()
+    owner, (now,) = market.home_of(invitation), wire.READS
+    with monkeypatch.context() as later:
+        later.setattr(wire, "READS", (now + 1,))
+        market.reply(invitation, owner)
+    (reply,) = market.replies(invitation)
+    with pytest.raises(InvalidArgument, match=f"reads messages of version {now + 1}, and this home {now}"):
+        market.confirm(invitation, invitation.words(reply.card))
+    assert market.clinic.pins.get("st-mary") is None
+    monkeypatch.setattr(wire, "READS", (now, now + 1))  # after an upgrade here
+    market.confirm(invitation, invitation.words(reply.card))
+    assert market.clinic.pins.get("st-mary") is not None
 
 
 def test_invitation_replaced_in_transit(market: Market) -> None:

@@ -460,7 +460,9 @@ class TestFiles:
         mail, folder = network.sync("a").mail, outgoing(network, CONSUMER, "a")
         (letter,) = [row for row in mail.letters(mail.runs()[0]) if row.way == "in" and row.peer == CONSUMER]
         before = mail.files(folder.name).keys() - {path.name for path in folder.iterdir()}
-        other_key = SignedTerms(agreed.to_json(), secret_of(CONSUMER).card, run_key_of("other", agreed.run_id).public)
+        other_key = SignedTerms(
+            agreed.to_json(), secret_of(CONSUMER).card, run_key_of("other", agreed.run_id).public, (7,)
+        )
         for number in range(3):
             leave(network, CONSUMER, "a", Post("ending", bytes([number] * 32), b"junk"))
             leave(network, CONSUMER, "a", Post("letter", bytes([number] * 32), mail.data_of(letter) or b""))

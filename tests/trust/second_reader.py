@@ -126,25 +126,32 @@ def read_card_text(text: str) -> Card:
     return card
 
 
-def read_terms(data: bytes) -> tuple[str, Card, bytes]:
-    """Signed terms: their text, the consumer's card and its run key."""
+def check_versions(data: bytes) -> list[int]:
+    """Of messages that the writer reads."""
+    need(1 <= len(data) <= 32 and data[0] > 0 and sorted(set(data)) == list(data), "versions")
+    return list(data)
+
+
+def read_terms(data: bytes) -> tuple[str, Card, bytes, list[int]]:
+    """Signed terms: their text, the consumer's card, its run key and the versions of messages that it reads."""
     need(len(data) <= 2**20, "size")
-    text, card_data, run_key, signature = parts_of("likeset terms", data, 4)
+    text, card_data, run_key, versions, signature = parts_of("likeset terms", data, 5)
     card = read_card(card_data)
     check_sealing_key(run_key)
-    check_signature(card.signing, signature, "likeset/terms/1", text, card_data, run_key)
-    return text.decode("utf-8"), card, run_key
+    check_signature(card.signing, signature, "likeset/terms/1", text, card_data, run_key, versions)
+    return text.decode("utf-8"), card, run_key, check_versions(versions)
 
 
-def read_acceptance(data: bytes) -> tuple[bytes, bytes, str, str, Card, bytes]:
-    """An acceptance: run, terms, role, party, card and run key."""
+def read_acceptance(data: bytes) -> tuple[bytes, bytes, str, str, Card, bytes, list[int]]:
+    """An acceptance: run, terms, role, party, card, run key and the versions of messages that the party reads."""
     need(len(data) <= 8192, "size")
-    run_id, terms, role, party, card_data, run_key, signature = parts_of("likeset acceptance", data, 7)
+    *parts, signature = parts_of("likeset acceptance", data, 8)
+    run_id, terms, role, party, card_data, run_key, versions = parts
     need(len(run_id) == 16 and len(terms) == 32 and role in (b"owner", b"curator", b"witness"), "parts")
     card = read_card(card_data)
     check_sealing_key(run_key)
-    check_signature(card.signing, signature, "likeset/acceptance/1", run_id, terms, role, party, card_data, run_key)
-    return run_id, terms, role.decode(), check_name(party), card, run_key
+    check_signature(card.signing, signature, "likeset/acceptance/1", *parts)
+    return run_id, terms, role.decode(), check_name(party), card, run_key, check_versions(versions)
 
 
 def check_header(header: bytes, sender: Card) -> None:

@@ -12,12 +12,12 @@ from likeset.trust.cards import Card, CardSecret, fields
 from likeset.trust.letters import Acceptance, AcceptingRole, SignedTerms
 
 ALICES_RUN_KEY = sealing_secret("alice's key for the run")
-SIGNED = SignedTerms('{"size":10}', ALICE.card, ALICES_RUN_KEY.public).signed_by(ALICE)
+SIGNED = SignedTerms('{"size":10}', ALICE.card, ALICES_RUN_KEY.public, (7,)).signed_by(ALICE)
 
 
 def acceptance(**changes: Any) -> Acceptance:
     content: dict[str, Any] = {"run_id": RUN_ID, "terms": TERMS, "role": "owner", "party": "bob", "card": BOB.card}
-    return Acceptance(**(content | {"run_key": BOBS_RUN_KEY.public} | changes)).signed_by(BOB)
+    return Acceptance(**(content | {"run_key": BOBS_RUN_KEY.public, "reads": (7,)} | changes)).signed_by(BOB)
 
 
 ACCEPTED = acceptance()
@@ -66,7 +66,10 @@ def test_terms_without_a_text_or_a_key_are_refused_even_if_they_are_signed() -> 
 
 @pytest.mark.parametrize(
     "changes",
-    [{"run_id": bytes(15)}, {"terms": bytes(31)}, {"role": "consumer"}, {"party": "a b"}, {"run_key": bytes(1216)}],
+    [
+        *({"run_id": bytes(15)}, {"terms": bytes(31)}, {"role": "consumer"}, {"party": "a b"}),
+        *({"run_key": bytes(1216)}, {"reads": ()}, {"reads": (0,)}, {"reads": (7, 7)}, {"reads": tuple(range(1, 34))}),
+    ],
     ids=lambda changes: next(iter(changes)),
 )
 def test_what_is_no_acceptance_is_refused_even_if_it_is_signed(changes: dict[str, Any]) -> None:

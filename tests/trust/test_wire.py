@@ -40,6 +40,7 @@ REASONS = {
     "changed after signing": "signature does not hold",
     "signed as an acceptance": "signature does not hold",
     "a run key of small order": "no usable sealing key",
+    "versions in another order": "versions of messages",
     "another number": Refusal.SIGNATURE,
     "another number, signed again": Refusal.SEAL,
     FORWARDED: Refusal.SEAL,
@@ -110,7 +111,12 @@ def test_both_read_the_terms() -> None:
     terms = SignedTerms.from_bytes(data)
     assert terms.text == CONTENT["terms"]["text"]
     assert terms.run_key == in_bytes(PARTIES["consumer"]["run_public"])
-    assert second_reader.read_terms(data) == (terms.text, seconds_card_of("consumer"), terms.run_key)
+    assert second_reader.read_terms(data) == (
+        terms.text,
+        seconds_card_of("consumer"),
+        terms.run_key,
+        list(terms.reads),
+    )
 
 
 @pytest.mark.parametrize("role", CONTENT["acceptances"])
@@ -119,9 +125,10 @@ def test_both_read_the_acceptances(role: str) -> None:
     accepted = Acceptance.from_bytes(data)
     assert (accepted.role, accepted.party) == (role, PARTIES[role]["name"])
     assert (accepted.run_id.hex(), accepted.terms.hex()) == (CONTENT["terms"]["run_id"], CONTENT["terms"]["digest"])
-    *said, card, run_key = second_reader.read_acceptance(data)
+    *said, card, run_key, reads = second_reader.read_acceptance(data)
     assert said == [accepted.run_id, accepted.terms, role, accepted.party]
     assert (card, run_key) == (seconds_card_of(role), in_bytes(PARTIES[role]["run_public"]))
+    assert reads == list(accepted.reads) == [7, 9]
 
 
 @pytest.mark.parametrize("label", CONTENT["letters"])

@@ -147,8 +147,17 @@ def damaged(sealed: Sealed) -> dict[str, dict[str, bytes]]:
     identity = b"\1" + bytes(31)
     card_parts = b"likeset-1", b"old-hospital", card.signing, card.sealing
     other_suite = b"likeset-2", *card_parts[1:]
-    terms_parts = TEXT.encode(), SECRETS["consumer"].card.to_bytes(), RUN_KEYS["consumer"].public
-    zero_key = RUN_ID, TERMS, b"owner", b"old-hospital", card.to_bytes(), RUN_KEYS["owner"].public[:1184] + bytes(32)
+    terms_parts = TEXT.encode(), SECRETS["consumer"].card.to_bytes(), RUN_KEYS["consumer"].public, b"\7"
+    zero_key = (
+        RUN_ID,
+        TERMS,
+        b"owner",
+        b"old-hospital",
+        card.to_bytes(),
+        RUN_KEYS["owner"].public[:1184] + bytes(32),
+        b"\7",
+    )
+    backwards = *zero_key[:5], RUN_KEYS["owner"].public, b"\11\7"
     short = MESSAGES["short"]
     later = dataclasses.replace(short.header, number=9).to_bytes()
     forwarded = dataclasses.replace(short.header, sender=SECRETS["consumer"].card.fingerprint).to_bytes()
@@ -177,7 +186,10 @@ def damaged(sealed: Sealed) -> dict[str, dict[str, bytes]]:
         "acceptance": {
             "a run key of small order": fields(
                 b"likeset acceptance", *zero_key, secret.sign(ACCEPTANCE_CONTEXT, *zero_key)
-            )
+            ),
+            "versions in another order": fields(
+                b"likeset acceptance", *backwards, secret.sign(ACCEPTANCE_CONTEXT, *backwards)
+            ),
         },
         "letter": {
             "another number": fields(
@@ -270,12 +282,12 @@ def _party(secret: CardSecret, role: str) -> dict[str, str]:
 
 def _signed_terms() -> str:
     secret = SECRETS["consumer"]
-    return SignedTerms(TEXT, secret.card, RUN_KEYS["consumer"].public).signed_by(secret).to_bytes().hex()
+    return SignedTerms(TEXT, secret.card, RUN_KEYS["consumer"].public, (7,)).signed_by(secret).to_bytes().hex()
 
 
 def _acceptance(role: Any) -> str:
     secret, run_key = SECRETS[role], RUN_KEYS[role].public
-    accepted = Acceptance(RUN_ID, TERMS, role, secret.card.name, secret.card, run_key)
+    accepted = Acceptance(RUN_ID, TERMS, role, secret.card.name, secret.card, run_key, (7, 9))
     return accepted.signed_by(secret).to_bytes().hex()
 
 

@@ -3,7 +3,7 @@
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -34,6 +34,7 @@ from likeset.homes.runs import (
 )
 from likeset.ledger.ledger import Transaction
 from likeset.privacy.noise import SecretNoise
+from likeset.protocol import wire
 from likeset.protocol.party import CURATOR, Party
 from likeset.protocol.sealed import Consumer as ConsumerParty
 from likeset.protocol.split import SplitConsumer
@@ -236,7 +237,7 @@ class Consumer(ComputeHandler):
         check_between(terms)
         with self.home.deciding() as t:  # two processes never make two keys
             key = self.home.make_run_key(bytes.fromhex(terms.digest))
-            signed = SignedTerms(terms.to_json(), self.home.card, key.public).signed_by(self.home.secret)
+            signed = SignedTerms(terms.to_json(), self.home.card, key.public, wire.READS).signed_by(self.home.secret)
             return self.mail.add(t, Invitation(signed, terms), terms.consumer, "consumer", mailbox="")
 
     def start_run(self, run: Run, mailbox: str) -> Run:
@@ -279,6 +280,8 @@ class Consumer(ComputeHandler):
         begun, last = False, dict[str, tuple[int, str]]()  # the last word of each party, by number
         for row in self.mail.letters(run):
             begun |= row.way == "own"
+            if (row.way, row.post, row.state) == ("in", "acceptance", LetterState.REFUSED):
+                answers[row.peer] = PartyState.ABSTAINS, ""  # ``leave_out``
             is_heard = (row.way, row.state) == ("in", LetterState.HEARD)
             if not is_heard or row.post not in ("acceptance", "participation", "ending"):
                 continue
@@ -298,7 +301,21 @@ class Consumer(ComputeHandler):
                     answers[row.peer] = _PARTICIPATION[word], ""
             elif (ending := read_ending(data)) is not None and ending[0] is Ending.NOT_CURATED and not has_accepted:
                 answers[row.peer] = PartyState.ABSTAINS, ending[1]
-        return answers
+        accepted = [name for name, (state, _) in answers.items() if state is PartyState.TAKES_PART]
+        return answers | {name: (PartyState.ABSTAINS, reason) for name, reason in self._mismatched(run, accepted)}
+
+    def _mismatched(self, run: Run, accepted: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Parties that accepted and cannot read or write what they must; first those who compute, then owners."""
+        readers = {run.consumer: run.invitation.signed.reads}
+        for name in accepted:
+            if (peer := self.mail.peer(run, name)) is None:
+                continue
+            apart = (other for other, reads in readers.items() if not wire.in_common(peer.reads, reads))
+            if (other := next(apart, None)) is not None:
+                reads, theirs = wire.words_of(peer.reads), wire.words_of(readers[other])
+                yield name, f"{name} reads messages of version {reads}, and {other} those of version {theirs}"
+            elif name in (CURATOR, WITNESS):
+                readers[name] = peer.reads
 
     def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
         terms = run.terms
@@ -366,12 +383,14 @@ class Consumer(ComputeHandler):
         decided = all(state not in _UNDECIDED for state, _ in answers.values())
         if computing <= accepted and (decided or self.mail.passed(run.deadline)):
             if len(accepted - computing) >= run.terms.quorum:
+                self.mail.leave_out(run, {name: reason for name, (_, reason) in answers.items() if reason})
                 self._begin(run, accepted)
             else:
-                self.mail.end(run, State.FAILED, Ending.QUORUM_MISSED)
+                why = "; ".join(reason for _, reason in answers.values() if reason)
+                self.mail.end(run, State.FAILED, Ending.QUORUM_MISSED, why)
         else:
             with self.home.deciding() as t:
-                for party in sorted(answers.keys() - accepted):
+                for party in sorted(answers.keys() - accepted - self.mail.introduced(run)):
                     self.mail.write_document(t, run, party, "terms", run.signed)
 
     def _begin(self, run: Run, accepted: set[str]) -> None:

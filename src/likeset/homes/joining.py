@@ -27,6 +27,7 @@ from likeset.files import keep_private_bytes, make_private_folder
 from likeset.homes.home import Home, MailboxAddress, PartyName, make_home, stamp
 from likeset.homes.policy import NO_RULES, Policy, policy_changes
 from likeset.homes.runs import MUST_BE_PINNED
+from likeset.protocol import wire
 from likeset.tables.schema import Schema
 from likeset.trust.cards import (
     INVITE_CONTEXT,
@@ -42,7 +43,7 @@ from likeset.trust.cards import (
     seal,
     signed,
 )
-from likeset.trust.letters import SignedTerms
+from likeset.trust.letters import SignedTerms, versions_in
 
 JoiningRole = Literal["owner", "curator", "witness"]
 SCHEMA_FILE = "schema.yaml"
@@ -237,11 +238,12 @@ class Reply(Signed):
     context = REPLY_CONTEXT
     invitation: bytes  # its digest
     card: Card
+    reads: tuple[int, ...]  # versions of messages
     signature: bytes = field(repr=False)
 
     @property
     def parts(self) -> tuple[bytes, ...]:
-        return self.invitation, self.card.to_bytes()
+        return self.invitation, self.card.to_bytes(), bytes(self.reads)
 
     @property
     def digest(self) -> bytes:
@@ -250,7 +252,7 @@ class Reply(Signed):
     @classmethod
     def sealed(cls, invitation: Invitation, secret: CardSecret) -> bytes:
         """A reply that only the inviter can read: the operator of the mailbox does not learn who joins."""
-        unsigned = cls(invitation.digest, secret.card, b"")
+        unsigned = cls(invitation.digest, secret.card, wire.READS, b"")
         reply = unsigned.signed_by(secret).to_bytes()
         return seal(invitation.card.sealing, fields(reply, bytes(_REPLY_STEP - len(reply))), info=_info(invitation))
 
@@ -258,8 +260,8 @@ class Reply(Signed):
     def opened(cls, invitation: Invitation, secret: CardSecret, data: bytes) -> Self:
         plaintext = secret.sealing.open(data, info=_info(invitation))
         length = int.from_bytes(plaintext[:8], "big")
-        digest, card, signature = cls.read(plaintext[8 : 8 + length], 2)
-        reply = cls(digest, Card.from_bytes(card), signature)
+        digest, card, versions, signature = cls.read(plaintext[8 : 8 + length], 3)
+        reply = cls(digest, Card.from_bytes(card), versions_in(versions, what="reply"), signature)
         reply.check_signed_by(reply.card)
         if reply.invitation != invitation.digest:
             raise BadDocument("reply", "answers another invitation")
@@ -384,6 +386,10 @@ def confirm(home: Home, invitation: Invitation, received: Sequence[Reply], typed
     matching = (reply for reply in received if invitation.words(reply.card) == _split(typed))
     reply = next(matching, received[0])
     check_words(typed, invitation.words(reply.card))
+    if not wire.in_common(reply.reads, wire.READS):
+        apart = f"reads messages of version {wire.words_of(reply.reads)}, and this home {wire.words_of(wire.READS)}"
+        reason = f"{apart}; one of the two needs another likeset. If it is theirs, they then join again"
+        raise InvalidArgument("NAME", invitation.proposal.name, reason)
     pin = _pin(home, {invitation.proposal.role: reply.card}, invitation, reply.digest, by=by)[0]
     path = home.folder / _FOLDER / f"{invitation.proposal.name}.invite"
     if path.exists():

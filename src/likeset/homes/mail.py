@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
 
 from likeset.errors import (
@@ -67,11 +68,12 @@ from likeset.homes.runs import (
 )
 from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Transaction
+from likeset.protocol import wire
 from likeset.protocol.party import ChargeWanted, Party, Step
 from likeset.protocol.sealed import Consumer, Curator
 from likeset.protocol.split import ComputeParty, SplitConsumer
 from likeset.protocol.terms import Terms, digest_of_text
-from likeset.protocol.wire import Message, decode
+from likeset.protocol.wire import Message, decode, in_common, words_of
 from likeset.trust.cards import Card, Role, fields
 from likeset.trust.letters import (
     NOTHING_RECEIVED,
@@ -113,6 +115,7 @@ class Peer:
     name: str
     card: Card
     run_key: bytes = field(repr=False)
+    reads: tuple[int, ...]  # versions of messages
 
 
 @dataclass(frozen=True, eq=False)
@@ -508,7 +511,9 @@ class Mail:
         try:
             self.check_not_expired(run.terms)
             self._check_cards(run.terms, run.party)
-            state, reason = handler.consider(run)
+            reads, here = run.invitation.signed.reads, wire.READS
+            mismatch = f"{run.consumer} reads messages of version {words_of(reads)}, and this home {words_of(here)}"
+            state, reason = handler.consider(run) if in_common(reads, here) else (State.INVITED, mismatch)
         except TRANSIENT:
             raise
         except Exception as error:
@@ -527,7 +532,7 @@ class Mail:
             if state == State.ACCEPTED:
                 if not run.acceptance:  # the key is made in the transaction, so two processes never make two
                     key, run_id = self.home.make_run_key(run.digest).public, bytes.fromhex(run.terms.run_id)
-                    accepted = Acceptance(run_id, run.digest, role, run.party, self.home.card, key)
+                    accepted = Acceptance(run_id, run.digest, role, run.party, self.home.card, key, wire.READS)
                     run = self.change(t, run, acceptance=accepted.signed_by(self.home.secret).to_bytes())
                 self.write_document(t, run, run.consumer, "acceptance", run.acceptance)
                 self.take_back(t, run, "participation", "ending")
@@ -943,6 +948,7 @@ class Mail:
             cached = None
         if cached is None:
             party, sources = self.handlers[run.role].make(run, self._cards(run, newcomers))
+            party.versions = self.versions(run)
             cached = _Playing(0, party, sources, 0)
             try:
                 self._replay(run, cached)
@@ -950,6 +956,8 @@ class Mail:
                 sources.close()
                 raise
             self._parties[run.digest] = cached
+        if newcomers:
+            cached.party.versions = self.versions(run, newcomers)
         return cached
 
     def _drop(self, digest: bytes) -> None:
@@ -1036,14 +1044,23 @@ class Mail:
         if key not in self._peers:
             if name == run.terms.consumer:
                 signed = run.invitation.signed
-                self._peers[key] = Peer(name, signed.card, signed.run_key)
+                self._peers[key] = Peer(name, signed.card, signed.run_key, signed.reads)
             else:
                 rows = self._select("data", run, f"{_INTRODUCED} AND peer = ? LIMIT 1", name)
                 if not rows:
                     return None
                 accepted = Acceptance.from_bytes(rows[0][0])
-                self._peers[key] = Peer(name, accepted.card, accepted.run_key)
+                self._peers[key] = Peer(name, accepted.card, accepted.run_key, accepted.reads)
         return self._peers[key]
+
+    def leave_out(self, run: Run, reasons: Mapping[str, str]) -> None:
+        """Write nothing to parties that accepted."""
+        for name, reason in reasons.items():
+            self.home.refused(run.name, reason)
+            with self.home.deciding() as t:
+                which = "digest = ? AND way = 'in' AND post = 'acceptance' AND peer = ?"
+                _move(t, {LetterState.HEARD: LetterState.REFUSED}, which, run.digest, name)
+            self._peers.pop((run.digest, name), None)
 
     def introduced(self, run: Run) -> frozenset[str]:
         """The names of all parties that accepted and were introduced."""
@@ -1053,6 +1070,17 @@ class Mail:
         names = {run.terms.consumer, *self.introduced(run)} - {run.party}
         known = {name: peer.card for name in sorted(names) if (peer := self.peer(run, name)) is not None}
         return known | {name: accepted.card for name, accepted in newcomers.items()}
+
+    def versions(self, run: Run, newcomers: Mapping[str, Acceptance] = MappingProxyType({})) -> dict[str, int]:
+        """In which version messages to each party are written: the newest that both have signed to read.
+
+        It stays the same in a run whatever is installed meanwhile, so that the same bytes are written again.
+        """
+        signed = run.invitation.signed
+        own = Acceptance.from_bytes(run.acceptance).reads if run.acceptance else signed.reads
+        peers = (peer for name in self.introduced(run) | {run.terms.consumer} if (peer := self.peer(run, name)))
+        reads = {peer.name: peer.reads for peer in peers} | {name: new.reads for name, new in newcomers.items()}
+        return {name: in_common(own, theirs) for name, theirs in reads.items()}
 
     def accepted(self, run: Run, data: bytes) -> Acceptance | None:
         """An acceptance of these terms by a party that they name; None if it does not hold."""

@@ -346,7 +346,7 @@ def _stored_messages(owner: Owner, run: Run) -> dict[bytes, bytes]:
             if terms is None:
                 continue
             heard = Message(run.name, terms.digest, terms.consumer, owner.name, 1, Asked(asked=True))
-            messages += [reply.data for reply in shared_replies(heard, stored.message)]
+            messages += [reply.data for reply in shared_replies(heard, stored.message, owner.mail.versions(run))]
         elif stored.kind.startswith(f"{owner.name}/"):
             messages.append(stored.message)
     return {hashlib.sha256(message).digest(): message for message in messages}

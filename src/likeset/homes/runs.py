@@ -102,7 +102,8 @@ LETTER_MOVES: Final[Mapping[LetterState, frozenset[LetterState]]] = {
     # Its file was being written while it was taken back.
     LetterState.REMOVED: frozenset({LetterState.STALE}),
     LetterState.WITHHELD: frozenset(),
-    LetterState.HEARD: frozenset(),
+    # An acceptance by a party that the consumer leaves out.
+    LetterState.HEARD: frozenset({LetterState.REFUSED}),
     LetterState.REFUSED: frozenset(),
     LetterState.READ: frozenset(),
 }

@@ -282,6 +282,7 @@ class Party:
     def __init__(self, terms: Terms, name: str, rules: Rules) -> None:
         self.terms = terms
         self.name = name
+        self.versions: Mapping[str, int] = {}  # of messages, by reader; the newest for others
         self.traffic = Traffic()
         self._rules = rules
         self._position = Position(rules.start)
@@ -405,6 +406,7 @@ class Party:
         return Request(self.terms.run, round_number, f"{self.name}/{kind}", content)
 
     def _message(self, receiver: str, round_number: int, body: Body) -> Message:
+        named = {"version": self.versions[receiver]} if receiver in self.versions else {}
         return Message(
             run=self.terms.run,
             terms=self._digest,
@@ -412,4 +414,5 @@ class Party:
             receiver=receiver,
             round=round_number,
             body=body,
+            **named,
         )

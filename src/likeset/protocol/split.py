@@ -190,7 +190,7 @@ def is_kept_offer(kept: bytes) -> bool:
     return kept.startswith(fields(_TAG))
 
 
-def shared_replies(heard: Message, kept: bytes) -> tuple[Message, ...]:
+def shared_replies(heard: Message, kept: bytes, versions: Mapping[str, int]) -> tuple[Message, ...]:
     names = {"curator": CURATOR, "consumer": heard.sender, "witness": WITNESS}
     return tuple(
         Message(
@@ -200,6 +200,7 @@ def shared_replies(heard: Message, kept: bytes) -> tuple[Message, ...]:
             receiver=names[role],
             round=OFFER_ROUND,
             body=OfferShare(part=blob(part)),
+            version=versions.get(names[role], heard.version),
         )
         for role, part in zip(COMPUTE_ROLES, read_tagged(_TAG, kept, len(COMPUTE_ROLES)), strict=True)
     )
@@ -678,7 +679,7 @@ class SplitOwner(SealedOwner):
             repeatable=True,
         )
         self.rows_disclosed = len(records)
-        return shared_replies(message, kept)
+        return shared_replies(message, kept, self.versions)
 
 
 OWNERS: Mapping[str, type[Owner]] = {"sealed": SealedOwner, "interactive": InteractiveOwner, "split": SplitOwner}

@@ -5,6 +5,7 @@ import json
 import math
 import re
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar, get_args
@@ -16,6 +17,8 @@ from likeset.arguments import checked_name
 from likeset.errors import BadMessage
 from likeset.tables.schema import MOST_LETTERS
 
+READS: tuple[int, ...] = (7,)
+"""The versions of messages that are read and written here, in ascending order."""
 MOST_BYTES = 1 << 30
 """No message is larger, whatever the terms say."""
 
@@ -193,7 +196,10 @@ _BODIES: dict[str, type[Any]] = {body.kind: body for body in get_args(Body)}
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """One message: an envelope and a body. Written once: whoever needs its bytes again gets the same ones."""
+    """One message: an envelope and a body. Written once: whoever needs its bytes again gets the same ones.
+
+    It is written in the newest version that writer and reader have in common, as both have signed.
+    """
 
     run: str
     terms: str
@@ -201,14 +207,19 @@ class Message:
     receiver: str
     round: int
     body: Body
+    version: int = field(default_factory=lambda: READS[-1])
 
     @cached_property
     def data(self) -> bytes:
         return encode(self)
 
 
+def in_common(some: Iterable[int], others: Iterable[int]) -> int:
+    """The newest version of messages that two parties read; 0 if there is none."""
+    return max({*some} & {*others}, default=0)
+
+
 _MAGIC = b"LKST"
-_VERSION = 7  # in 6 a summary had exact numbers about rows that it did not hold
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _PREFIX = struct.Struct("<4sBI")
 _MOST_HEAD = 1 << 20
@@ -221,8 +232,14 @@ _ARRAYS = {Matrix: (2, "<f4"), Vector: (1, "<f8"), Handles: (1, "<u8"), Numbers:
 _ARRAYS |= {Labels: (1, "")}
 
 
+def words_of(versions: Iterable[int]) -> str:
+    return " or ".join(map(str, versions))
+
+
 def encode(message: Message) -> bytes:
     """The bytes of a message; equal messages give equal bytes."""
+    if message.version not in READS:
+        raise BadMessage(f"no message for {message.receiver} can be written here: versions {words_of(READS)} can")
     scalars: dict[str, Any] = {}
     arrays: list[tuple[str, NDArray[Any]]] = []
     for declared in fields(message.body):
@@ -237,7 +254,7 @@ def encode(message: Message) -> bytes:
         "arrays": [[name, array.dtype.str, list(array.shape)] for name, array in arrays],
     }
     text = json.dumps(head, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-    parts = [_PREFIX.pack(_MAGIC, _VERSION, len(text)), text, *(array.tobytes() for _, array in arrays)]
+    parts = [_PREFIX.pack(_MAGIC, message.version, len(text)), text, *(array.tobytes() for _, array in arrays)]
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -258,8 +275,8 @@ def decode(data: bytes, *, most_bytes: int = MOST_BYTES) -> Message:
     if len(data) < _PREFIX.size + _DIGEST_BYTES:
         raise BadMessage("shorter than any message")
     magic, version, length = _PREFIX.unpack_from(data)
-    if magic != _MAGIC or version != _VERSION:
-        raise BadMessage(f"not a message of version {_VERSION}")
+    if magic != _MAGIC or version not in READS:
+        raise BadMessage(f"not a message of version {words_of(READS)}")
     end = len(data) - _DIGEST_BYTES
     if hashlib.sha256(memoryview(data)[:end]).digest() != data[end:]:
         raise BadMessage("its digest does not match: it was cut short or damaged on its way")
@@ -267,7 +284,7 @@ def decode(data: bytes, *, most_bytes: int = MOST_BYTES) -> Message:
         raise BadMessage("its head is truncated or too long")
     try:
         text = data[_PREFIX.size : _PREFIX.size + length].decode("ascii")  # from bytes, JSON would guess other codes
-        message = _build_message(json.loads(text), data, _PREFIX.size + length, end)
+        message = _build_message(json.loads(text), data, _PREFIX.size + length, end, version=version)
     except BadMessage:
         raise
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:  # which may quote what was sent
@@ -276,7 +293,7 @@ def decode(data: bytes, *, most_bytes: int = MOST_BYTES) -> Message:
     return message
 
 
-def _build_message(head: Any, data: bytes, start: int, end: int) -> Message:
+def _build_message(head: Any, data: bytes, start: int, end: int, *, version: int) -> Message:
     if set(head) != {*_ENVELOPE, "kind", "scalars", "arrays"} or head["kind"] not in _BODIES:
         raise BadMessage("its head has other fields than a message")
     if type(head["round"]) is not int or not 0 <= head["round"] <= _MOST_ROUND:
@@ -296,7 +313,7 @@ def _build_message(head: Any, data: bytes, start: int, end: int) -> Message:
         values[name] = _scalar(declared[name], value)
     if set(values) != set(declared) or len(head["arrays"]) + len(head["scalars"]) != len(declared):
         raise BadMessage(f"a {kind.kind} message has other fields")
-    return Message(**{name: head[name] for name in _ENVELOPE}, body=kind(**values))
+    return Message(**{name: head[name] for name in _ENVELOPE}, body=kind(**values), version=version)
 
 
 def _plain_array(declared: Any, value: Any) -> NDArray[Any]:

@@ -250,28 +250,38 @@ AcceptingRole = Literal["owner", "curator", "witness"]
 
 MOST_TERMS_BYTES = 1 << 20
 MOST_ACCEPTANCE_BYTES = 1 << 13
+_MOST_VERSIONS = 32
+
+
+def versions_in(data: bytes, *, what: str) -> tuple[int, ...]:
+    """The versions of messages that a party says it reads: a byte each, in ascending order."""
+    if not 1 <= len(data) <= _MOST_VERSIONS or not data[0] or sorted(set(data)) != list(data):
+        raise BadDocument(what, "does not list versions of messages")
+    return tuple(data)
 
 
 @dataclass(frozen=True)
 class SignedTerms(Signed):
-    """An invitation: the canonical JSON of the terms, the consumer's card, and its sealing key for the run."""
+    """An invitation: the canonical JSON of the terms, the consumer's card, its key for the run, and what it reads."""
 
     tag = b"likeset terms"
     context = TERMS_CONTEXT
     text: str
     card: Card
     run_key: bytes = field(repr=False)
+    reads: tuple[int, ...]  # versions of messages
     signature: bytes = field(default=b"", repr=False)
 
     @property
     def parts(self) -> tuple[bytes, ...]:
-        return self.text.encode("utf-8"), self.card.to_bytes(), self.run_key
+        return self.text.encode("utf-8"), self.card.to_bytes(), self.run_key, bytes(self.reads)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        text, card, run_key, signature = cls.read(data, 3, most_bytes=MOST_TERMS_BYTES)
+        text, card, run_key, versions, signature = cls.read(data, 4, most_bytes=MOST_TERMS_BYTES)
+        reads = versions_in(versions, what="signed terms")
         try:
-            terms = cls(text.decode("utf-8"), Card.from_bytes(card), run_key, signature)
+            terms = cls(text.decode("utf-8"), Card.from_bytes(card), run_key, reads, signature)
         except UnicodeDecodeError:
             raise BadDocument("signed terms", "are not text") from None
         terms.check_signed_by(terms.card)
@@ -281,7 +291,7 @@ class SignedTerms(Signed):
 
 @dataclass(frozen=True)
 class Acceptance(Signed):
-    """A party takes part in a run under its terms, with its card and its sealing key for the run."""
+    """A party takes part in a run under its terms, with its card, its sealing key for the run and what it reads."""
 
     tag = b"likeset acceptance"
     context = ACCEPTANCE_CONTEXT
@@ -291,21 +301,24 @@ class Acceptance(Signed):
     party: str  # its name in the terms
     card: Card
     run_key: bytes = field(repr=False)
+    reads: tuple[int, ...]  # versions of messages
     signature: bytes = field(default=b"", repr=False)
 
     @property
     def parts(self) -> tuple[bytes, ...]:
         names = self.role.encode("ascii"), self.party.encode("ascii")
-        return self.run_id, self.terms, *names, self.card.to_bytes(), self.run_key
+        return self.run_id, self.terms, *names, self.card.to_bytes(), self.run_key, bytes(self.reads)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        run_id, terms, role, party, card, run_key, signature = cls.read(data, 6, most_bytes=MOST_ACCEPTANCE_BYTES)
+        read = cls.read(data, 7, most_bytes=MOST_ACCEPTANCE_BYTES)
+        run_id, terms, role, party, card, run_key, versions, signature = read
         word = role.decode("ascii", "replace")
         if (len(run_id), len(terms)) != (RUN_ID_BYTES, DIGEST_BYTES) or word not in get_args(AcceptingRole):
             raise BadDocument("acceptance", "names no run, no terms or no role")
         named = cast(AcceptingRole, word), name_in(party, what="acceptance")
-        accepted = cls(run_id, terms, *named, Card.from_bytes(card), run_key, signature)
+        reads = versions_in(versions, what="acceptance")
+        accepted = cls(run_id, terms, *named, Card.from_bytes(card), run_key, reads, signature)
         accepted.check_signed_by(accepted.card)
         check_sealing_key(run_key, what="acceptance")
         return accepted
