@@ -343,4 +343,6 @@ def test_extensions_of_terms_are_shown_and_change_neither_charges_nor_letters(tm
             found.append((sizes, costs, rows_spent(owner), shown.pop("What is not understood here?", None)))
     assert found[0][:3] == found[1][:3]
     assert found[0][3] is None
-    assert f"z.later: \\u202e{CANARY}. A later likeset wrote it." in str(found[1][3])
+    said = str(found[1][3])
+    assert said.startswith("Neither prices nor the rows that leave depend on what the consumer adds")
+    assert said.endswith(f"z.later: \\u202e{CANARY}"), "words of this program never follow a stranger's"

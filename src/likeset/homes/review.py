@@ -661,7 +661,10 @@ def _short(text: str) -> str:
 
 def _not_understood(terms: Terms) -> str:
     words = "; ".join(f"{name}: {_short(text)}" for name, text in terms.extensions.items())
-    return f"{words}. A later likeset wrote it. Neither prices nor the rows that leave depend on it."
+    # Words of this program come first: a stranger's could pass for what follows them.
+    return (
+        f"Neither prices nor the rows that leave depend on what the consumer adds, and nothing here checks it: {words}"
+    )
 
 
 def _others(terms: Terms, name: str) -> str:
