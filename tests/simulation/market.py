@@ -54,7 +54,7 @@ from likeset.protocol.terms import WITNESS, Terms
 from likeset.split.engine.agreement import Disagreement, Statement, keepers
 from likeset.split.host import OpeningFile
 from likeset.split.links import TunnelPeer
-from likeset.transports.stores import GONE, Store, StoredFile
+from likeset.transports.stores import GONE, Listing, Store, StoredFile
 from likeset.transports.sync import Sync, Synced, opened_syncs, sync_once
 from likeset.trust.cards import CardSecret, SealingSecret
 from likeset.trust.letters import Way, pair_of
@@ -77,7 +77,7 @@ class SimStore(Store):
     def address(self) -> str:
         return self.box.address
 
-    def _list(self, folder: str) -> list[StoredFile]:
+    def _list(self, folder: str) -> Listing:
         market, act = self.market, self.market.act
         writer = market.ways[folder][0] if folder in market.ways else ""
         kind = " own" if writer and market.process_of(writer) == self.who else "" if writer else " clock"
@@ -90,7 +90,7 @@ class SimStore(Store):
         ]
         # The proof does not cover a mailbox that hides from a restored home what it wrote.
         lies = act is not None and writer and self.who not in market.book.restored
-        return faults.listed(files, act.fault, act.coins) if lies and act is not None else files
+        return Listing(faults.listed(files, act.fault, act.coins) if lies and act is not None else files)
 
     def _read(self, folder: str, name: str, most_bytes: int) -> bytes:
         act = self.market.act

@@ -38,7 +38,7 @@ from likeset.homes.runs import Run
 from likeset.protocol import interactive, sealed
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Budget, Terms
-from likeset.transports import sync
+from likeset.transports import stores, sync
 from likeset.transports.stores import DirectoryStore
 from likeset.transports.sync import Sync, Synced, opened_syncs, serve, sync_once
 from likeset.trust.cards import CardSecret
@@ -556,6 +556,29 @@ class TestFiles:
         network._syncs.clear()
         network.turn(CONSUMER)
         assert not kept.keys() & set(box(network))
+
+    def test_what_a_long_listing_does_not_show_is_not_taken_for_removed(
+        self, network: Network, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        network.approved(terms())
+        network.turn("a", CONSUMER)
+        own, read = outgoing(network, "a", CONSUMER), outgoing(network, CONSUMER, "a")
+        posted = {path.name for path in own.iterdir()}
+        for number in range(150):
+            data = number.to_bytes(size_of_post(0))
+            for folder in (own, read):
+                (folder / file_name(data)).write_bytes(data)
+        for _ in range(40):  # each looks at some
+            network.turn("a")
+        mail = network.owner().mail
+        known = set(mail.files(read.name))
+        monkeypatch.setattr(stores, "MOST_LISTED", 1)
+        looked = network.turn("a")
+        assert (looked.put_back, looked.left) == (0, 0)
+        assert any("not whole" in note for note in looked.notes)
+        assert set(mail.files(read.name)) == known
+        assert len(known) > 150
+        assert {path.name for path in own.iterdir()} > posted
 
     def test_an_incomplete_file_is_read_when_it_is_whole(self, network: Network) -> None:
         network.ask(terms())

@@ -1,7 +1,6 @@
 """A mailbox in a bucket, with boto3: a PUT is whole or not at all, so nothing is renamed."""
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 import boto3
@@ -12,7 +11,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 from likeset.errors import MailboxTrouble, PostTrouble
 from likeset.transports.stores import (
     GONE,
-    MOST_LISTED,
     Listing,
     Store,
     StoredFile,
@@ -40,8 +38,7 @@ class S3Store(Store):
         return "/".join(filter(None, (f"s3://{self._bucket}", self._prefix)))
 
     def _list(self, folder: str) -> Listing:
-        # A bucket lists by name, so that the first ones are those with the first names.
-        return bounded_listing(islice(self._files_of(self._key(folder, "")), MOST_LISTED))
+        return bounded_listing(self._files_of(self._key(folder, "")))
 
     def _read(self, folder: str, name: str, most_bytes: int) -> bytes:
         wanted = f"bytes=0-{most_bytes}"  # one more than is taken, and a server may send all the same

@@ -143,7 +143,7 @@ class SftpStore(Store):
             files = self._session()
             if not stat.S_ISDIR(files.stat(self._mailbox).st_mode or 0):
                 raise MailboxTrouble(self.address, "is a file on the server; give the address of a folder") from None
-            return []
+            return Listing()
 
     def _entries(self, folder: str) -> Generator[paramiko.SFTPAttributes, None, None]:
         files = self._session()
@@ -152,7 +152,7 @@ class SftpStore(Store):
         with _closed_after(2 * MOST_SECONDS, self._client):
             entries = files.listdir_iter(self._path(folder), read_aheads=1)
             try:
-                yield from islice(entries, MOST_LOOKED_AT)
+                yield from islice(entries, MOST_LOOKED_AT + 1)
             finally:
                 if next(entries, None) is not None:
                     self.close()  # a listing that is left early keeps one of the server's few handles

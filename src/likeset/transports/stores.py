@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import heapq
 import os
 import re
 import secrets
@@ -19,10 +18,10 @@ from urllib.parse import unquote, urlsplit
 
 from likeset.errors import InvalidArgument, MailboxTrouble, PostTrouble, missing_extra
 
-MOST_LISTED = 10_000
+MOST_LISTED = 100_000
 """The largest number of files in a listing: the first names, so that everybody sees the same ones."""
 
-MOST_LOOKED_AT = 100_000  # entries of one listing, whatever they are
+MOST_LOOKED_AT = 2 * MOST_LISTED  # entries of one listing, whatever they are
 MOST_SECONDS = 60.0  # for one listing or one file, and longer for large files:
 _LEAST_RATE = 1 << 16  # bytes per second
 _Item = TypeVar("_Item")
@@ -42,8 +41,10 @@ class StoredFile:
     modified: datetime  # by the clock of the place
 
 
-Listing = list[StoredFile]
-"""By name. (Stores have a method called ``list``, beside which the type cannot be written.)"""
+class Listing(list[StoredFile]):
+    """Files by name. In one that is not whole, a file that is not listed may be there all the same."""
+
+    is_whole = True
 
 
 GONE = "a file is gone; it was read or removed by somebody else"
@@ -156,8 +157,11 @@ def is_folder_name(name: str) -> bool:
 
 def bounded_listing(entries: Iterable[StoredFile | None]) -> Listing:
     """A listing in order, with an end even if the place has none; None is an entry that is no file of a mailbox."""
-    files = (entry for entry in islice(_in_time(entries), MOST_LOOKED_AT) if entry is not None)
-    return heapq.nsmallest(MOST_LISTED, files, key=lambda file: file.name)
+    looked = list(islice(_in_time(entries), MOST_LOOKED_AT + 1))
+    files = sorted((entry for entry in looked if entry is not None), key=lambda file: file.name)
+    listing = Listing(files[:MOST_LISTED])
+    listing.is_whole = len(looked) <= MOST_LOOKED_AT and len(files) <= MOST_LISTED
+    return listing
 
 
 def bounded_bytes(pieces: Iterable[bytes], most_bytes: int) -> bytes:
@@ -271,7 +275,7 @@ class DirectoryStore(Store):
     def _list(self, folder: str) -> Listing:
         with self._opened(folder) as directory:
             if directory is None:
-                return []
+                return Listing()
             with os.scandir(directory) as entries:
                 return bounded_listing(map(_described, entries))
 

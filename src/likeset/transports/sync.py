@@ -26,7 +26,7 @@ from likeset.homes.home import Clock, Home, utc_now
 from likeset.homes.mail import CLOCKS_APART, TRANSIENT, Mail
 from likeset.homes.owner import Owner
 from likeset.homes.runs import LARGEST_LETTER, LetterState, Run, State, StoredLetter, duration, must_know
-from likeset.transports.stores import MOST_LISTED, Store, StoredFile, open_store
+from likeset.transports.stores import Store, StoredFile, open_store
 from likeset.trust.cards import Card
 from likeset.trust.letters import (
     MOST_ACCEPTANCE_BYTES,
@@ -330,7 +330,8 @@ class Sync:
             self.note(f"nothing from {card.name} can be read: {error}")
             return []
         known = self.mail.files(folder, self._plausible_times(listed))
-        self._forget_gone(folder, known, listed)
+        if listed.is_whole:
+            self._forget_gone(folder, known, listed)
         unread = [file for file in listed if file.name not in known]
         usable = [file for file in unread if file.size <= most_bytes and is_post_size(file.size)]
         if len(usable) < len(unread):
@@ -444,21 +445,20 @@ class Sync:
 
     def _check_folder(self, folder: str, card: Card | None, posted: Mapping[str, int]) -> None:
         try:
-            listed = {file.name: file for file in self.store.list(folder)}
+            files = self.store.list(folder)
         except PostTrouble as error:
             self.note(f"posted letters cannot be checked: {error}")
             return
-        ours = [file for name, file in listed.items() if name in posted]
+        listed = {file.name: file for file in files}
+        ours = [file for file in files if file.name in posted]
         self.mail.files(folder, self._plausible_times(ours))
         behind = max((file.modified for file in ours), default=self.home.clock()) - self.home.clock()
         if behind > CLOCKS_APART:
             self.note(f"the clock is {duration(behind)} behind the mailbox: set the wrong one")
-        if len(listed) >= MOST_LISTED:  # what is not listed may be there all the same
-            self.note(
-                f"a folder of this home has {MOST_LISTED:,} files or more; ask the mailbox's operator to look at it"
-            )
+        if not files.is_whole:
+            self.note(f"the listing of {folder} is not whole: too many files; ask the mailbox's operator to look at it")
             return
-        unknown = [file for name, file in listed.items() if name not in posted]
+        unknown = [file for file in files if file.name not in posted]
         if card is not None and self._check_own(card, folder, unknown):
             self._checked.add(folder)
         self.mail.post_again(number for name, number in posted.items() if name not in listed)

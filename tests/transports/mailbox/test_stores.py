@@ -84,9 +84,11 @@ class TestEveryStore:
         names = [f"{number:064x}" for number in range(5)]
         for name in reversed(names):
             store.write(PAIR, name, DATA)
-        assert [file.name for file in store.list(PAIR)] == names
+        whole = store.list(PAIR)
+        assert ([file.name for file in whole], whole.is_whole) == (names, True)
         monkeypatch.setattr(stores, "MOST_LISTED", 3)
-        assert [file.name for file in store.list(PAIR)] == names[:3]
+        first = store.list(PAIR)
+        assert ([file.name for file in first], first.is_whole) == (names[:3], False)
 
     @pytest.mark.parametrize("name", ["", "..", NAME.upper(), f"../{NAME}", f".{NAME}.01234567", f"{NAME}\n"])
     def test_no_other_names_are_used(self, store: Store, name: str) -> None:
