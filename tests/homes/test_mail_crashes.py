@@ -136,6 +136,25 @@ class TestReplay:
             counts.append(statements.count)
         assert counts[1] < 2.2 * counts[0]
 
+    def test_a_letter_costs_the_database_little_more_after_many_others(self, tmp_path: Path) -> None:
+        agreed = terms(protocol="interactive", size=30)
+        folder = make_owner(tmp_path, accept_unproven=["unbounded"])
+        script = approved_script(folder, agreed)
+        steps, costs = 0, list[int]()
+
+        def step() -> int:
+            nonlocal steps
+            steps += 1
+            return 0
+
+        with opened(folder) as owner:
+            owner.home.database._store._connection.set_progress_handler(step, 1)
+            for letter in script:
+                owner.mail.hear(letter)
+                costs.append(steps - sum(costs))
+        early, late = costs[3:5], costs[-4:-2]  # of both kinds
+        assert sum(late) - sum(early) < 12 * 2 * len(script)  # steps of SQLite's machine, of about 1,500 for a letter
+
 
 _HEAR = """
 import sys, time

@@ -478,7 +478,7 @@ class Owner(RoleHandler):
 
     def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
         rows = rows_in(replies)
-        if self.mail.rows_sent(run) > run.terms.rows_per_owner:
+        if rows and self.mail.rows_sent(run) > run.terms.rows_per_owner:
             raise IllegalMessage(
                 f"run {run.name}: more rows would leave than the {run.terms.rows_per_owner} of the terms"
             )
@@ -487,7 +487,8 @@ class Owner(RoleHandler):
         if replies:
             entry = {"heard": heard.kind, "round": heard.message.round, "rows": rows}
             t.append("sent", run.name, {**entry, "replies": [reply.body.kind for reply in replies]})
-        self.mail.take_back(t, run, "acceptance")  # the writer of this letter has it
+        if heard.peer.name == run.consumer:
+            self.mail.take_back(t, run, "acceptance")  # the writer of this letter has it
         run = self.mail.reload(run)
         is_last = (heard.message.round, heard.kind) == last_call(run.terms)
         if is_last:
