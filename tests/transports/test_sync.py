@@ -509,9 +509,9 @@ class TestFiles:
         network.turn(CONSUMER, "a")
         store, listed = network.sync("a").store, list[str]()
 
-        def nothing(folder: str) -> list[object]:
+        def nothing(folder: str) -> stores.Listing:
             listed.append(folder)
-            return []
+            return stores.Listing()
 
         monkeypatch.setattr(store, "list", nothing)
         network.turn("a")
@@ -896,6 +896,21 @@ class TestCurator:
         assert read
         assert network.consumer.run("run-1").state == "closed"
         assert list(network.consumer.folder("run-1").summary(terms()).absent) == [1]
+
+    def test_offers_of_many_open_runs_are_not_held_at_once(
+        self, network: Network, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("likeset.homes.mail._MOST_HELD", 1)
+        names, most = ("run-1", "run-2", "run-3"), 0
+        for name in names:
+            network.approved(terms(run=name))
+        network.turn("a", "b", CONSUMER, CURATOR, "a")
+        for _ in range(3):
+            network.turn(CURATOR)
+            most = max(most, len(network.sync(CURATOR).mail._parties))
+        assert most == 1
+        network.settle()
+        assert {network.consumer.run(name).state for name in names} == {"closed"}
 
     def test_an_owner_whose_card_was_revoked_here_is_not_heard(self, network: Network) -> None:
         """A curator needs no pin of an owner, but may have one."""
