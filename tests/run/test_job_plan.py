@@ -86,6 +86,16 @@ def test_the_advice_is_good(world: World) -> None:
     assert "offers are uniform" in poor.advice.text
 
 
+def test_a_target_of_the_size_that_is_named_makes_a_release_possible(world: World) -> None:
+    named = int(plan_job(world.job(epsilon=2.0)).advice.text.split("a target of ")[1].split(" ")[0])
+    noises = []
+    for count in (named - 12, named):
+        write(world.folder / "larger.csv", rows(count, seed=1, age=60.0, whose="mine"))
+        noises.append(plan_job(world.job(epsilon=2.0, target=str(world.folder / "larger.csv"))).advice.noise)
+    assert noises[0] is None
+    assert noises[1] is not None
+
+
 def test_a_plan_reads_no_owner_and_writes_nothing(
     world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

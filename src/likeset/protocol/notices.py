@@ -75,12 +75,13 @@ def too_long_rows(owner: str, rows: int, text_bytes: int) -> Notice:
     )
 
 
-def uniform_offers(target_rows: int, epsilon: float, rows_per_unit: int) -> Notice:
+def uniform_offers(target_rows: int, epsilon: float, rows_per_unit: int, *, enough: int | None = None) -> Notice:
     of_ids = f" (up to {rows_per_unit:,} of each id)" if rows_per_unit > 1 else ""
+    larger = "a larger target" if enough is None else f"a target of {enough:,} rows"
     return Notice(
         "uniform-offers",
         f"offers are uniform: with {target_rows:,} target rows{of_ids} and epsilon = {epsilon:g} a release would be "
-        "mostly noise, so none is made and no budget is spent; a larger epsilon or target makes one possible",
+        f"mostly noise, so none is made and no budget is spent; {larger} or a larger epsilon makes one possible",
     )
 
 

@@ -90,9 +90,13 @@ class Draft:
         self.budget = Budget(settings.epsilon, settings.delta)
         self.offers: Literal["tilted", "uniform"] = self._chosen_offers()
         self.dimension = self._dimension() if settings.dimension == "auto" else settings.dimension
-        if self.offers == "tilted" and settings.protocol == "sealed" and not self._outlook(self.dimension).pays:
-            self.offers = "uniform"  # by the budget and the target's size alone
-            self.notes.append(notices.uniform_offers(self.target_size, self.budget.epsilon, self.unit.rows))
+        if self.offers == "tilted" and settings.protocol == "sealed":
+            outlook = self._outlook(self.dimension)
+            if not outlook.pays:
+                self.offers = "uniform"  # by the budget and the target's size alone
+                enough = 10 * math.ceil(self.target_size / outlook.ratio / 10.0)  # noise falls with the target's size
+                size, epsilon = self.target_size, self.budget.epsilon
+                self.notes.append(notices.uniform_offers(size, epsilon, self.unit.rows, enough=enough))
 
     @property
     def releases_target(self) -> bool:
