@@ -119,7 +119,7 @@ def test_workers_without_the_same_likeset_are_found_before_a_pass(
     assert ray.calls == ["init", "shutdown"]
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:port", "127.0.0.1:99999", "ray://127.0.0.1:x"])
+@pytest.mark.parametrize("address", ["127.0.0.1:port", "127.0.0.1:99999", "ray://127.0.0.1:x", "auto", "ray://"])
 def test_an_address_where_nobody_can_be_is_refused_without_ray(ray: PlayedRay, address: str) -> None:
     with pytest.raises(InvalidArgument, match=r"^scan"):
         connect(address)

@@ -134,11 +134,13 @@ def _unusable(address: str, reason: str) -> InvalidArgument:
 
 
 def _check_reachable(address: str) -> None:
-    """Ray itself would wait for minutes, and then end the process. Names such as ``auto`` are for Ray to look up."""
-    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    """Ray itself would wait for minutes, and then end the process.
+
+    It looks names such as ``auto`` up in a file that every user of the machine can write.
+    """
+    host, _, port = address.rpartition("://")[2].rpartition(":")
     try:
-        if colon:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS_TO_REACH).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS_TO_REACH).close()
     except (OSError, ValueError, OverflowError):
         raise _unusable(address, "no cluster can be reached there; give the address that `ray start` printed") from None
 
