@@ -22,6 +22,7 @@ from home_world import (
     logged,
     make_owner,
     opened,
+    pin,
     rows_text,
     secret_of,
     terms,
@@ -43,7 +44,7 @@ from likeset.homes.owner import Owner, open_owner
 from likeset.homes.owner import put as put_policy
 from likeset.homes.review import rows_sent
 from likeset.privacy.events import View
-from likeset.protocol.wire import SummaryRelease
+from likeset.protocol.wire import Offer, SummaryRelease, decode
 from likeset.transports.sync import Note
 
 
@@ -66,13 +67,38 @@ def status(owner: Owner, run: str = "run-1") -> str:
     return review.status_of(owner, owner.run(run))
 
 
+def test_a_name_that_another_run_has_gets_an_end_and_new_terms_cost_again(owner: Owner) -> None:
+    """Nobody occupies a name: neither another consumer nor a run that was denied here."""
+    approve(owner, terms())
+    answer(owner, terms())
+    pin(owner.home, "other", "consumer")
+    again = [terms(size=5), terms(consumer="other"), terms(consumer="other", size=5)]
+    names = [f"run-1-{agreed.digest[:8]}" for agreed in again]
+    assert [invite(owner, agreed).name for agreed in again] == names
+    assert invite(owner, again[0]).name == names[0], "the same terms are the same run"
+    owner.deny(names[1], by="Ada", reason="a test")
+    assert owner.approve(names[0], again[0].digest, by="Ada").accepted
+    before = rows_spent(owner)
+    assert owner.mail.consider(owner.run(names[0])).state == "accepted"
+    answer(owner, again[0])
+    assert (status(owner, names[0]), status(owner, names[1])) == ("rows sent", "denied")
+    assert rows_spent(owner) == before + again[0].rows_per_owner
+    assert {charge["run"] for charge in owner.spent_by_run()} == {"run-1", names[0]}
+    assert len(owner.began()) == 2
+    offers = [review.letters_out(owner, name)[0].message for name in ("run-1", names[0])]
+    first, second = (decode(data).body for data in offers if data is not None)
+    assert isinstance(first, Offer)
+    assert isinstance(second, Offer)
+    assert not set(first.handles.tolist()) & set(second.handles.tolist()), "no draw of one is that of the other"
+    found = [review.find_row(owner, name, int(one.handles[0])) for name, one in (("run-1", first), (names[0], second))]
+    assert [row["run"] for row in found] == ["run-1", names[0]]
+
+
 def test_an_approval_is_for_one_version_of_the_terms(owner: Owner) -> None:
     approve(owner, terms())
     assert (status(owner), review.open_decisions(owner, owner.run("run-1"))) == ("approved", ("withdraw",))
     with pytest.raises(InvalidArgument, match="was approved"):
         owner.deny("run-1", by="Bob", reason="too late")
-    with pytest.raises(IllegalMessage, match="known here under other terms"):
-        invite(owner, terms(size=5))
     with pytest.raises(IllegalMessage, match="never came here"):
         owner.approve("run-1", terms(size=5).digest, by="Ada")
     answer(owner, terms())

@@ -287,8 +287,9 @@ def test_a_consumer_cannot_replace_the_run_of_another_by_its_name(tmp_path: Path
     with opened(make_owner(tmp_path, **policy)) as owner:
         run = invite(owner, terms())
         assert run.state == "accepted"
-        assert let_in(owner, terms(consumer="other-clinic")) == ""
-        assert owner.mail.reload(run).state == "accepted"
+        assert let_in(owner, terms(consumer="other-clinic")) == "accepted"
+        assert owner.mail.reload(run) == run
+        assert next(each.name for each in owner.mail.runs()) == run.name == "run-1"
 
 
 def test_after_many_refused_letters_no_further_one_is_stored(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:

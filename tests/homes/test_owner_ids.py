@@ -116,5 +116,6 @@ def test_small_groups_are_counted_among_kept_rows(keeping: Owner, tmp_path: Path
     data = keeping.registry.get("people")
     for smallest, withheld in ((2, 0), (3, 2)):
         with open_source(data.source) as source:
-            data_of_run = data.guarded(source, KEEPING, smallest_group=smallest, key=keeping.home.sampling_key())
+            key = keeping.home.sampling_key()
+            data_of_run = data.guarded(source, KEEPING, smallest_group=smallest, key=key, run_key=key)
             assert (data_of_run.withheld, data_of_run.scan.row_count) == (withheld, 12 - withheld)

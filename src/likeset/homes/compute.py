@@ -524,7 +524,7 @@ class ComputeHandler(RoleHandler):
             unopened.update(party.unopened_picks)
             if party.summary is not None:
                 names = {"sender": run.party, "receiver": run.party, "round": 0, "body": party.summary}
-                message = Message(run=run.name, terms=run.terms.digest, **names)  # type: ignore[arg-type]
+                message = Message(run=run.terms.run, terms=run.terms.digest, **names)  # type: ignore[arg-type]
                 keep_private_bytes(summary_path, message.data)
             return step
 

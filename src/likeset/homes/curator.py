@@ -132,10 +132,6 @@ class Curator(ComputeHandler):
             super().check_able(run)
             return
         self._public_parts(run.terms)
-        # Draws are known by the run's name: one of another consumer would fail at its draw, when all were charged.
-        others = (other for other in self.mail.runs(name=run.name) if other.consumer != run.consumer)
-        if _has_draws(run.terms) and any(other.acceptance for other in others):
-            raise NotCurated("the curator knows a run of this name already; start this one under another name")
 
     def _public_parts(self, terms: Terms) -> tuple[DeclaredRecords, Rows | None]:
         declared = DeclaredRecords(self.schema(terms.schema_digest))

@@ -156,16 +156,17 @@ class DataSet:
         """The secret that decides which rows of an id take part: the same in every run with this data set."""
         return keep_key(key, f"data/{self.name}")
 
-    def guarded(self, source: Source, terms: Terms, *, smallest_group: int, key: int) -> OpenedData:
+    def guarded(self, source: Source, terms: Terms, *, smallest_group: int, key: int, run_key: int) -> OpenedData:
         """The rows of its source as a run may see them: without small groups, and in ``sealed`` without too long rows.
 
         All rows are read once; twice where the schema keeps a few rows of each id and small groups are left out, since
         only what is kept counts in a group. So a row that cannot be used shows here, before anything is charged.
+        The rows that are kept follow from ``key`` in all runs; what is drawn in this one follows from ``run_key``.
         """
         labelled, sealed = self.schema.label_column in terms.columns, terms.protocol == "sealed"
         every = SourceScan(source, self.schema, labelled=labelled)
         groups = SmallGroups(self.schema, smallest=smallest_group, labelled=labelled)
-        drawing = foreseen_sample(terms.run, key) if sealed else None
+        drawing = foreseen_sample(terms.run, run_key) if sealed else None
         seen = every.first_pass(
             *([groups] if self.schema.keep is None else []),
             sample=drawing,

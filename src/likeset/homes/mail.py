@@ -66,7 +66,7 @@ from likeset.homes.runs import (
     role_in,
     rows_in,
 )
-from likeset.ledger.budget import Charge
+from likeset.ledger.budget import Charge, Request
 from likeset.ledger.ledger import Transaction
 from likeset.protocol import wire
 from likeset.protocol.party import ChargeWanted, Party, Step
@@ -93,6 +93,7 @@ TRANSIENT: Final = (LedgerUnavailable, MailboxTrouble, HomeRestored, NotReady, O
 CLOCKS_APART: Final = timedelta(hours=1)  # by which the clocks of this machine and of the mailbox may differ
 _MOST_A_DAY = 50  # terms that come from one consumer
 _MOST_REFUSED_LETTERS = 100  # of one writer in one run; further ones leave no row
+_MOST_OF_NAME = 60  # characters of a name that get an end of their own: names have at most 128
 _MOST_DOCUMENTS = 10_000  # of one peer in one run
 _MOST_DOCUMENT_BYTES = 1 << 20  # of a document that is no letter
 _MOST_HELD = 1 << 28  # bytes of messages in parties that are kept; the others are rebuilt when they are needed
@@ -186,9 +187,6 @@ class RoleHandler(ABC):
     @abstractmethod
     def make(self, run: Run, cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:
         """The party at its start, and what must be closed with it. ``cards`` are those of all who take part."""
-
-    def admit(self, terms: Terms) -> None:  # noqa: B027 - optional
-        """Raise unless new terms may be stored; called in the transaction that stores them."""
 
     def check(self, run: Run) -> None:  # noqa: B027 - optional
         """Raise if no reply may be made now; called before rows are read and again in the transaction."""
@@ -420,7 +418,7 @@ class Mail:
                 raise TryLater(f"run {run.name}: another input came meanwhile")
 
         def draw(wanted: ChargeWanted) -> bytes:
-            request = wanted.request(inputs=playing.party.heard)
+            request = _request(run, wanted, playing.party.heard)
             try:
                 data = self.home.database.draw(handler.charge(run, wanted), wanted.draw, request=request, check=check)
             except DifferentRequest as error:
@@ -440,7 +438,7 @@ class Mail:
             raise ChargeRefused(f"run {run.name}: noise after a keyed draw, whose charge would not be durable yet")
         message, release = wanted.draw()
         charge = self.handlers[run.role].charge(run, wanted)
-        return t.answer(charge, message, release, request=wanted.request(inputs=party.heard))
+        return t.answer(charge, message, release, request=_request(run, wanted, party.heard))
 
     # Terms: the second entry point.
 
@@ -468,7 +466,6 @@ class Mail:
         if known is not None:
             return self.update(known, mailbox=known.mailbox or mailbox)
         with self.home.deciding() as t:
-            self.handlers[role].admit(terms)
             return self.add(t, invitation, party, role, mailbox=mailbox)
 
     def _check_flood(self, consumer: str) -> None:
@@ -484,7 +481,7 @@ class Mail:
         run = Run(
             digest=invitation.digest,
             party=party,
-            name=terms.run,
+            name=self._free_name(terms),
             role=role,
             mailbox=mailbox,
             signed=invitation.signed.to_bytes(),
@@ -495,8 +492,13 @@ class Mail:
         )
         _insert(t, "runs", {column: getattr(run, column) for column in _RUN_COLUMNS})
         entry = {"digest": terms.digest, "consumer": terms.consumer, "card": terms.cards[terms.consumer]}
-        t.append("invited", terms.run, entry)
+        t.append("invited", run.name, entry)
         return run
+
+    def _free_name(self, terms: Terms) -> str:
+        """The name of a new run at this home; another consumer, or new terms, may have used that of the terms."""
+        names = (f"{terms.run[:_MOST_OF_NAME]}-{terms.digest[:size]}" for size in range(8, len(terms.digest) + 1))
+        return next(name for name in (terms.run, *names) if not self.runs(name=name))
 
     # Whether this home takes part.
 
@@ -981,7 +983,7 @@ class Mail:
         stored = {message.key: message.message for message in self.home.database.messages(run=run.name)}
 
         def stored_draw(wanted: ChargeWanted) -> bytes:
-            key = wanted.request().key
+            key = _request(run, wanted).key
             if key not in stored:
                 raise IllegalMessage(f"run {run.name}: a part of its log was purged; it cannot be resumed")
             playing.draws += not wanted.repeatable
@@ -1114,7 +1116,7 @@ class Mail:
         """Read the message of a letter, and the acceptances that it encloses."""
         peer, message = heard.peer, decode(heard.data, most_bytes=LARGEST_LETTER)
         names = (message.run, message.terms, message.sender, message.receiver, message.round)
-        if names != (run.name, run.terms.digest, peer.name, run.party, heard.letter.header.round):
+        if names != (run.terms.run, run.terms.digest, peer.name, run.party, heard.letter.header.round):
             raise IllegalMessage(f"run {run.name}: a message of {peer.name} is not the one that its letter names")
         return replace(heard, message=message, newcomers=self._newcomers(run, peer, heard.enclosures)), message
 
@@ -1271,6 +1273,11 @@ def _decided(run: Run, party: Party, kind: str, peer: str) -> Step:
         case "give-up", Curator() | ComputeParty():
             return party.give_up(peer)
     raise IllegalMessage(f"run {run.name}: the decision {kind!r} cannot be replayed; this run cannot be resumed")
+
+
+def _request(run: Run, wanted: ChargeWanted, inputs: bytes = b"") -> Request:
+    """The ledger's request for a draw: by the name that the run has at this home, and no other run."""
+    return replace(wanted.request(inputs=inputs), run=run.name)
 
 
 def _note_removed(t: Transaction, rows: Iterable[StoredLetter]) -> None:

@@ -52,6 +52,7 @@ from likeset.privacy.events import NoRelease
 from likeset.protocol.party import Party, last_call
 from likeset.protocol.prices import PlannedView, views_of_owners
 from likeset.protocol.sealed import Owner as OwnerParty
+from likeset.protocol.sealed import key_in_run
 from likeset.protocol.split import OWNERS
 from likeset.protocol.terms import Terms, clock_words
 from likeset.protocol.wire import Message
@@ -196,7 +197,7 @@ class Owner(RoleHandler):
         """Both budgets of a policy before and after a run; one that was charged already is not counted twice."""
         others, curator, _ = costs_of(terms, self.name)
         run = self.mail.run(bytes.fromhex(terms.digest))
-        charged = {line["toward"] for line in self.spent_by_run(run=terms.run)}
+        charged = set() if run is None else {line["toward"] for line in self.spent_by_run(run=run.name)}
         limits, other_unit = policy.limits(self.name), None
         event = NoRelease() if "others" in charged else others.event
         try:
@@ -284,7 +285,7 @@ class Owner(RoleHandler):
             return [f"several data sets have the schema of the terms ({names}): name one with --data"]
         return fitting[0].misfits(terms)
 
-    # Runs: their names are those of charges, so each stands for one run.
+    # Runs. Charges are known by the names that they have here.
 
     def run(self, name: str) -> Run:
         runs = self.mail.runs(name=name, role="owner")
@@ -317,11 +318,6 @@ class Owner(RoleHandler):
         return self.closed_because(run) or next((f"the {role}'s card is no longer pinned" for role in given_up), "")
 
     # Letting terms in.
-
-    def admit(self, terms: Terms) -> None:
-        if self.mail.runs(name=terms.run):
-            name = f"run {terms.run}, terms {terms.digest}"
-            raise IllegalMessage(f"{name}: a run of this name is known here under other terms; it needs another name")
 
     def consider(self, run: Run) -> tuple[State, str]:
         if run.decided == "denied":
@@ -447,13 +443,19 @@ class Owner(RoleHandler):
         """A data set and its rows as a run may see them, in groups of the size with which the run began."""
         run = self.mail.run(bytes.fromhex(terms.digest))
         smallest = (None if run is None else run.smallest_group) or (policy or self.policy).smallest_group
+        keys = {"key": self.home.sampling_key(), "run_key": self.key_in(terms)}
         with open_source(data.source) as source:
-            yield source, data.guarded(source, terms, smallest_group=smallest, key=self.home.sampling_key())
+            yield source, data.guarded(source, terms, smallest_group=smallest, **keys)
 
     def party(self, terms: Terms, data: DataSet, opened: OpenedData) -> OwnerParty:
-        key, secret = self.home.sampling_key(), None if terms.split is None else self.home.secret
+        key, secret = self.key_in(terms), None if terms.split is None else self.home.secret
         kind = OWNERS[terms.kind]
         return kind(terms, self.name, scan=opened.scan, key=key, declared=data.declared, secret=secret)
+
+    def key_in(self, terms: Terms) -> int:
+        """The key of draws and handles, which follow from it and the name in the terms: no two runs share both."""
+        run, key = self.mail.run(bytes.fromhex(terms.digest)), self.home.sampling_key()
+        return key if run is None or run.name == terms.run else key_in_run(key, run.name, "run")
 
     def fingerprint_of(self, name: str) -> str | None:
         """The fingerprint of the data set when a run began; None before, and after a purge."""
@@ -465,7 +467,7 @@ class Owner(RoleHandler):
         fingerprint, data, policy = self._opened[run.digest]
         if run.data != data:
             raise TryLater(f"run {run.name}: another data set was approved while rows were read")
-        reasons = about_month(policy, run.name, self.began(), self.now())
+        reasons = about_month(policy, self.began(), self.now())
         if reasons:
             raise IllegalMessage("; ".join(reasons))
         others, _, _ = costs_of(run.terms, self.name)

@@ -96,9 +96,9 @@ class Accounts:
     other_unit: str | None = None  # the unit of privacy of earlier runs, where it is another one than that of this run
 
 
-def runs_this_month(began: Mapping[str, datetime], now: datetime, *, other_than: str = "") -> int:
+def runs_this_month(began: Mapping[str, datetime], now: datetime) -> int:
     month = f"{now.astimezone(UTC):%Y-%m}"
-    return sum(f"{at.astimezone(UTC):%Y-%m}" == month for run, at in began.items() if run != other_than)
+    return sum(f"{at.astimezone(UTC):%Y-%m}" == month for at in began.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +116,12 @@ def verdict(
     """Whether the policy allows a run under these terms, and if not, every reason."""
     reasons = [*_about_who(policy, terms), *_about_what(policy, terms), *_about_one_run(policy, terms, accounts)]
     if not accounts.charged:
-        reasons += [*_about_totals(policy, accounts), *about_month(policy, terms.run, began, now)]
+        reasons += [*_about_totals(policy, accounts), *about_month(policy, began, now)]
     return Verdict((*reasons, *_about_end(terms, now)))
 
 
-def about_month(policy: Policy, run: str, began: Mapping[str, datetime], now: datetime) -> list[str]:
-    count = runs_this_month(began, now, other_than=run)
+def about_month(policy: Policy, began: Mapping[str, datetime], now: datetime) -> list[str]:
+    count = runs_this_month(began, now)
     if count + 1 <= policy.runs_per_month:
         return []
     return [f"runs_per_month: {count} began already, {policy.runs_per_month} are allowed"]

@@ -194,7 +194,7 @@ def past_runs(owner: Owner, terms: Terms) -> list[dict[str, Any]]:
             "rows": rows_sent(out_rows(owner, run)),
         }
         for run in owner.runs()
-        if run.consumer == terms.consumer and run.name != terms.run
+        if run.consumer == terms.consumer and run.digest.hex() != terms.digest
     ]
     return sorted(past, key=lambda run: str(run["at"]), reverse=True)
 
@@ -345,7 +345,7 @@ def _stored_messages(owner: Owner, run: Run) -> dict[bytes, bytes]:
         if is_kept_offer(stored.message):
             if terms is None:
                 continue
-            heard = Message(run.name, terms.digest, terms.consumer, owner.name, 1, Asked(asked=True))
+            heard = Message(terms.run, terms.digest, terms.consumer, owner.name, 1, Asked(asked=True))
             messages += [reply.data for reply in shared_replies(heard, stored.message, owner.mail.versions(run))]
         elif stored.kind.startswith(f"{owner.name}/"):
             messages.append(stored.message)
@@ -453,12 +453,12 @@ def find_row(owner: Owner, name: str, handle: int) -> dict[str, Any]:
     run = owner.run(name)
     if not rows_sent(out_rows(owner, run)):
         raise InvalidArgument("RUN", name, "no row was sent in it")
-    data, key = owner.registry.get(run.data), owner.home.sampling_key()
+    data, key = owner.registry.get(run.data), owner.key_in(run.terms)
     with owner.opened_data(data, run.terms) as (source, opened):
         if owner.fingerprint_of(name) != opened.fingerprint:
             reason = f"data set {data.name} changed since the run began, or the run's messages were purged"
             raise InvalidArgument("RUN", name, f"{reason}: nobody can tell which row it was")
-        handles = enumerate(row_handles(key, name, range(opened.scan.row_count)))
+        handles = enumerate(row_handles(key, run.terms.run, range(opened.scan.row_count)))
         number = next((number for number, named in handles if named == handle), None)
         if number is None:
             raise InvalidArgument("HANDLE", handle, f"names no row sent in run {name}; it may be another owner's")

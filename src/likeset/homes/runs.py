@@ -300,7 +300,7 @@ class Decided:
 class Run:
     digest: bytes  # of the terms
     party: str  # this home's name in them: a card has one
-    name: str
+    name: str  # at this home, where each run has another; in general that of the terms
     role: Role  # of this party
     mailbox: str  # by which its letters travel; empty for a run that was not started
     signed: bytes = field(repr=False)  # the terms as the consumer signed them
