@@ -25,6 +25,7 @@ from likeset.homes.owner import Owner
 from likeset.homes.runs import Run
 from likeset.ledger.budget import Limit
 from likeset.privacy.events import Relation, View
+from likeset.protocol.wire import READS
 from likeset.run.between import invite
 from likeset.run.job import Job
 from likeset.transports.stores import open_store
@@ -107,7 +108,8 @@ def quiet_looks(owners: int, runs: int) -> dict[str, float]:
         for number in range(runs):
             run = ask(consumer, f"run-{number}", list(secrets), place, store.address)
             for name, secret in secrets.items():
-                accepted = Acceptance(bytes.fromhex(run.terms.run_id), run.digest, "owner", name, secret.card, key)
+                run_id = bytes.fromhex(run.terms.run_id)
+                accepted = Acceptance(run_id, run.digest, "owner", name, secret.card, key, READS)
                 way = pair_of(secret, homes[CONSUMER].card).outgoing
                 data = way.wrap(Post("acceptance", run.digest, accepted.signed_by(secret).to_bytes()))
                 store.write(way.folder, file_name(data), data)
