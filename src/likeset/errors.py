@@ -5,6 +5,7 @@ an epsilon) and places (row 17, column 3), never the content of a data row: mess
 """
 
 import os
+from typing import ClassVar, Literal
 
 from likeset.text import harmless, short_query, without_secrets
 
@@ -12,8 +13,28 @@ _MOST_SHOWN = 1000
 _MOST_OF_QUERY = 64
 
 
+Fault = Literal["caller", "peer", "machine", "budget"]
+
+
 class LikesetError(Exception):
-    """Base class of all exceptions that likeset raises on purpose."""
+    """Base class of all exceptions that likeset raises on purpose.
+
+    Attributes:
+        fault: the origin: the caller or a file that a person wrote, a peer, this machine or what it needs, a budget.
+        retry: whether the same attempt may succeed later, once the obstacle is gone or the mistake is corrected.
+    """
+
+    fault: ClassVar[Fault] = "caller"
+    retry: ClassVar[bool] = True
+
+    def __init_subclass__(cls, *, fault: Fault | None = None, retry: bool | None = None) -> None:
+        cls.fault = fault or cls.fault
+        cls.retry = cls.retry if retry is None else retry
+
+
+def is_final(error: Exception) -> bool:
+    """Whether no later attempt helps. Another exception than ``LikesetError`` is a fault of this machine."""
+    return isinstance(error, LikesetError) and not error.retry
 
 
 class InvalidArgument(LikesetError, ValueError):
@@ -106,7 +127,7 @@ class DecidedMeanwhile(LikesetError):
         )
 
 
-class BudgetExceeded(LikesetError):
+class BudgetExceeded(LikesetError, fault="budget", retry=False):
     """A charge would exceed an account's limit; nothing was charged.
 
     Attributes:
@@ -128,7 +149,7 @@ class BudgetExceeded(LikesetError):
         )
 
 
-class LedgerError(LikesetError):
+class LedgerError(LikesetError, fault="machine"):
     """Base class of errors of the ledger; nothing was charged."""
 
 
@@ -144,8 +165,8 @@ class LedgerUnavailable(LedgerError):
     """The file cannot be opened, locked or written right now."""
 
 
-class ChargeRefused(LedgerError):
-    """There is no account for the view, or the account does not accept this kind of charge."""
+class ChargeRefused(LedgerError, fault="budget", retry=False):
+    """There is no account for the view, the account does not accept this kind of charge, or the rules do not."""
 
 
 class OtherRelation(ChargeRefused):
@@ -180,7 +201,7 @@ class OtherUnit(OtherRelation):
         )
 
 
-class DifferentRequest(LedgerError):
+class DifferentRequest(LedgerError, retry=False):
     """Another request has the same run, round and kind. ``kind`` names the kind if it is a single one."""
 
     def __init__(self, reason: str, *, kind: str = "") -> None:
@@ -188,11 +209,11 @@ class DifferentRequest(LedgerError):
         self.kind = kind
 
 
-class UnfinishedRequest(LedgerError):
+class UnfinishedRequest(LedgerError, retry=False):
     """The request was charged, and interrupted before its answer was stored; the charge stays spent."""
 
 
-class MessagePurged(LedgerError):
+class MessagePurged(LedgerError, retry=False):
     """The request was answered before, and its stored answer was purged; noise is never drawn twice."""
 
 
@@ -222,11 +243,11 @@ class UnprovenPart(LikesetError):
         return f"{self.part} is not proven private: {self.reason}; to run it anyway, name it in accept_unproven"
 
 
-class NoiseUnavailable(LikesetError):
+class NoiseUnavailable(LikesetError, fault="machine"):
     """This machine has no secure generator, or rounds differently than a proof assumes; nothing was drawn."""
 
 
-class MailboxTrouble(LikesetError):
+class MailboxTrouble(LikesetError, fault="machine"):
     """A mailbox cannot be used now: it is full, missing, read-only, closed to this user or does not answer.
 
     Attributes:
@@ -247,7 +268,7 @@ class PostTrouble(MailboxTrouble):
     """One file or folder of a mailbox cannot be used; it is skipped."""
 
 
-class ProtocolError(LikesetError):
+class ProtocolError(LikesetError, fault="peer", retry=False):
     """A party received a message that the terms do not allow; its state did not change."""
 
 
@@ -270,7 +291,7 @@ class LetterRefused(ProtocolError, ValueError):
         self.reason = reason
 
 
-class HomeRestored(ProtocolError):
+class HomeRestored(LikesetError, fault="machine"):
     """This home signed a letter that its database does not contain; it answers and charges nothing more."""
 
     def __init__(self, since: str) -> None:
@@ -282,11 +303,11 @@ class HomeRestored(ProtocolError):
         self.since = since
 
 
-class NotReady(ProtocolError):
+class NotReady(LikesetError, fault="machine"):
     """The user must first correct this home, such as its clock; until then it decides nothing."""
 
 
-class TryLater(LikesetError):
+class TryLater(LikesetError, fault="peer"):
     """A letter cannot be heard yet; it stays in the mailbox."""
 
 
@@ -294,24 +315,24 @@ class IllegalMessage(ProtocolError):
     """A well-formed message is not allowed now, from this sender, or with this content."""
 
 
-IGNORED_ERRORS = (BadMessage, IllegalMessage, LetterRefused)
-"""Errors at a message that the curator ignores: the run continues as if the message had not come."""
-
-
-class PartyFailed(ProtocolError):
+class PartyFailed(LikesetError, fault="machine", retry=False):
     """A step failed: the party answers nothing more, and must be rebuilt."""
 
 
-class QuorumMissed(ProtocolError):
+class QuorumMissed(LikesetError, retry=False):
     """Fewer owners took part than the terms require; there is no summary."""
 
 
-class NotCurated(ProtocolError):
+class NotCurated(LikesetError, fault="machine"):
     """The curator lacks a public document that the terms name, such as the schema; no owner was asked."""
 
 
-class NoAnswer(ProtocolError):
+class NoAnswer(LikesetError, fault="machine"):
     """The server between the parties cannot be reached, or failed; a repeated request may succeed."""
+
+
+class DataChanged(LikesetError, fault="machine", retry=False):
+    """A data set is no longer the one with which a run began; its steward has to decide again."""
 
 
 class TermsExpired(ProtocolError):

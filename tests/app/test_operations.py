@@ -361,7 +361,9 @@ def test_a_run_of_the_version_before_states_were_separate(
 ) -> None:
     with closing(sqlite3.connect(used_home / "home.sqlite")) as connection, connection:
         (row,) = connection.execute(f"SELECT {_SAME} FROM runs").fetchall()  # noqa: S608
-        connection.executescript(f"DROP TABLE runs; DROP TABLE decisions; {_RUNS_9}; PRAGMA user_version = 9")
+        connection.executescript(
+            f"DROP TABLE runs; DROP TABLE decisions; DROP TABLE troubles; {_RUNS_9}; PRAGMA user_version = 9"
+        )
         values = (*row, *was, *decided, "2029-03-05T12:00:00+00:00")
         columns = f"{_SAME}, state, detail, decided, decided_by, reason, decided_at"
         connection.execute(f"INSERT INTO runs ({columns}) VALUES ({', '.join('?' * len(values))})", values)  # noqa: S608
@@ -379,7 +381,7 @@ def test_a_change_of_the_tables_needs_a_migration() -> None:
     """Add to ``MIGRATIONS`` in sqlite_file.py with each change of this digest."""
     statements = [*ledger.TABLES, *TABLES.values()]
     text = "\n".join(" ".join(statement.split()) for statement in statements)
-    assert (len(sqlite_file.MIGRATIONS), hashlib.sha256(text.encode()).hexdigest()[:16]) == (1, "5b337aab49fc3c24")
+    assert (len(sqlite_file.MIGRATIONS), hashlib.sha256(text.encode()).hexdigest()[:16]) == (2, "a84c377ac92d344f")
 
 
 def test_one_process_at_a_time_runs_a_home_and_a_second_is_told_its_number(home: Path) -> None:

@@ -37,6 +37,7 @@ from home_world import (
 from likeset import documents
 from likeset.errors import (
     ChargeRefused,
+    DataChanged,
     HomeRestored,
     IllegalMessage,
     LedgerUnavailable,
@@ -134,7 +135,7 @@ class TestAnswering:
             owner.mail.hear(script[0])
         source = tmp_path / "a.csv"
         source.write_text(source.read_text().replace("300.4242", "301.4242"))
-        with opened(folder) as owner, pytest.raises(IllegalMessage, match="changed since the run began"):
+        with opened(folder) as owner, pytest.raises(DataChanged, match="changed since the run began"):
             owner.mail.hear(script[1])
 
     def test_a_party_whose_step_is_not_on_record_is_rebuilt(

@@ -31,6 +31,7 @@ from home_world import (
 
 from likeset.errors import (
     BadDocument,
+    ChargeRefused,
     DecidedMeanwhile,
     IllegalMessage,
     InvalidArgument,
@@ -40,6 +41,7 @@ from likeset.errors import (
 )
 from likeset.homes import review
 from likeset.homes.data import DataSet
+from likeset.homes.notify import events_of
 from likeset.homes.owner import Owner, open_owner
 from likeset.homes.owner import put as put_policy
 from likeset.homes.review import rows_sent
@@ -214,7 +216,7 @@ def test_the_total_over_runs_is_reached_and_the_next_run_is_refused_everywhere(o
     reason = "total.rows: rows that leave: 36 of 36 are spent over all runs, and it would be 48 with this run"
     assert owner.judge(runs[3]).reasons == (reason,)
     assert review.review(owner, "run-4").verdict.reasons == (reason,)
-    with pytest.raises(IllegalMessage, match="36 of 36"):
+    with pytest.raises(ChargeRefused, match="36 of 36"):
         owner.mail.hear(Outside(owner, runs[3]).release())
     assert (rows_spent(owner), owner.run("run-4").has_begun) == (36, False)
 
@@ -227,7 +229,7 @@ def test_so_many_runs_begin_in_a_month(tmp_path: Path, clock: Clock) -> None:
         letter = outside.release()
         answer(owner, terms())
         assert owner.judge(terms(run="run-3")).reasons == ("runs_per_month: 1 began already, 1 are allowed",)
-        with pytest.raises(IllegalMessage, match="runs_per_month"):
+        with pytest.raises(ChargeRefused, match="runs_per_month"):
             owner.mail.hear(letter)
         clock.now += timedelta(days=31)
         assert owner.judge(terms(run="run-3")).accepted
@@ -236,7 +238,7 @@ def test_so_many_runs_begin_in_a_month(tmp_path: Path, clock: Clock) -> None:
 def test_a_change_of_the_policy_is_logged_and_counts_for_runs_that_have_not_begun(owner: Owner) -> None:
     approve(owner, terms())
     write_policy(owner.home.folder, purposes=["billing"])
-    with pytest.raises(IllegalMessage, match="purposes: that of the terms"):
+    with pytest.raises(ChargeRefused, match="purposes: that of the terms"):
         owner.mail.hear(Outside(owner, terms()).release())
     text = owner.home.policy_file.read_text().replace("billing", "res*")
     assert put_policy(owner, text, by="Ada") == [{"rule": "purposes", "before": '["billing"]', "after": '["res*"]'}]
@@ -263,7 +265,7 @@ def test_a_sampling_key_that_others_may_read_or_that_is_damaged_is_refused(owner
     for mode, text in [*modes, *((0o600, text) for text in damaged)]:
         key.write_text(text, encoding="utf-8")
         key.chmod(mode)
-        with pytest.raises(LedgerUnavailable):  # another error would refuse the letter for good
+        with pytest.raises(LedgerUnavailable):
             review.rehearse(owner, terms())
     with pytest.raises(LedgerUnavailable):
         owner.mail.hear(Outside(owner, terms()).release())
@@ -273,27 +275,38 @@ def test_a_sampling_key_that_others_may_read_or_that_is_damaged_is_refused(owner
     assert rows_spent(owner) == 0
 
 
-def test_a_run_whose_data_are_missing_stops_here_and_its_owner_learns_why(tmp_path: Path) -> None:
+def test_a_run_that_a_limit_stops_tells_its_owner(tmp_path: Path) -> None:
     with Network(tmp_path) as network:
-        network.ask(terms())
-        network.settle()
+        network.approved(terms())
+        network.turn("a", "b")
         owner = network.owner()
-        owner.approve("run-1", terms().digest, by="Ada")
-        (tmp_path / "a.csv").rename(tmp_path / "moved.csv")
-        network.owner("b").approve("run-1", terms().digest, by="Bob")
+        write_policy(owner.home.folder, runs_per_month=0)
         notes = [note for _ in range(4) for note in network.turn().notes]
         (told,) = [note for note in notes if "did not continue" in note]
         assert isinstance(told, Note)
         assert told.run == "run-1"
-        assert "a.csv" not in told
         shown = review.review(owner, "run-1")
         assert shown.status == status(owner) == review.STOPPED
         (why,) = {entry["reason"] for entry in logged(owner.home, "refused")}
+        assert "runs_per_month" in why
         assert why in shown.lines[0][1]
         assert rows_spent(owner) == rows_sent(review.out_rows(owner, owner.run("run-1"))) == 0
         assert review.open_decisions(owner, shown.run) == ("withdraw",)
         with pytest.raises(InvalidArgument, match=r"^RUN"):
             owner.approve("run-1", terms().digest, by="Ada")
+        events = dict(events_of(owner, owner.mail, ()))
+        assert [event["run"] for event in events.values() if event["event"] == "stopped"] == ["run-1"]
+
+
+def test_a_home_that_declines_before_it_accepted_tells_its_owner_once(tmp_path: Path) -> None:
+    with Network(tmp_path) as network:
+        network.approved(terms())
+        write_policy(network.owner().home.folder, runs_per_month=0)
+        assert [len(network.turn("a").notes) for _ in range(2)] == [1, 0]
+        network.drop()
+        assert network.turn("a").notes == []
+        events = dict(events_of(network.owner(), network.owner().mail, ()))
+        assert [event["run"] for event in events.values() if event["event"] == "stopped"] == ["run-1"]
 
 
 @pytest.mark.parametrize("given_up", ["new-clinic", "curator", "own"])

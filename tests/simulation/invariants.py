@@ -28,10 +28,8 @@ from likeset.trust.letters import Letter, Post, Way, letter_in, open_letter
 if TYPE_CHECKING:
     from market import Market
 
-KNOWN = {
+KNOWN: dict[str, str] = {
     # What the product does not survive yet, by fault: runs with it need not have a summary. Each has a story.
-    "data away": "an owner whose data are away for a moment refuses the letter for good",
-    "bad policy": "an owner whose rules have a mistake for a moment refuses the letter for good",
 }
 
 

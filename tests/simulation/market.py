@@ -46,6 +46,7 @@ from likeset.homes.curator import Curator
 from likeset.homes.home import CURATOR_FOLDER, Home, make_home
 from likeset.homes.mail import Mail
 from likeset.homes.owner import open_owner
+from likeset.homes.troubles import LONGEST_PAUSE
 from likeset.ledger.budget import Limit
 from likeset.privacy.events import View
 from likeset.protocol.party import CURATOR
@@ -531,6 +532,7 @@ class Market:
     def mend(self) -> None:
         """All faults stop; nothing that was lost comes back by itself."""
         self.may_be_late = False
+        self.now += LONGEST_PAUSE  # until all that failed is tried again
         for name in self.shape.names:
             self.drop(name)
             self.skews[name] = timedelta()

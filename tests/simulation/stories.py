@@ -88,10 +88,10 @@ STORIES = {
         """
     ),
     "an owner's data are away for a moment": Story(
-        APPROVED + "turn new-clinic r0\ndata away a r0\nturn a r0\ndata away a r0", known="data away"
+        APPROVED + "turn new-clinic r0\ndata away a r0\nturn a r0\ndata away a r0"
     ),
     "an owner's rules have a mistake for a moment": Story(
-        APPROVED + "turn new-clinic r0\nbad policy a r0\nturn a r0\nbad policy a r0", known="bad policy"
+        APPROVED + "turn new-clinic r0\nbad policy a r0\nturn a r0\nbad policy a r0"
     ),
     "a curator dies between an auction's draw and its record, and a late letter is heard first": Story(
         APPROVED.replace("a,b", "a,b,c")

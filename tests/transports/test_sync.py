@@ -29,7 +29,15 @@ from home_world import (
     terms,
 )
 
-from likeset.errors import HomeRestored, InvalidArgument, LikesetError, MailboxTrouble, PostTrouble, TryLater
+from likeset.errors import (
+    HomeRestored,
+    InvalidArgument,
+    LikesetError,
+    MailboxTrouble,
+    PostTrouble,
+    TryLater,
+    UnfinishedRequest,
+)
 from likeset.homes import review
 from likeset.homes.consumer import Consumer
 from likeset.homes.home import Home, make_party
@@ -537,6 +545,12 @@ class TestFiles:
         assert network.turn("a").refused == 1
         assert len(logged(network.sync("a").home, "refused")) == 1
 
+    @pytest.mark.parametrize("document", [b"", b"{}", b"no terms"])
+    def test_terms_that_a_peer_wrote_wrongly_are_refused(self, network: Network, document: bytes) -> None:
+        leave(network, CONSUMER, "a", Post("terms", bytes(32), document))
+        assert network.turn("a").refused == 1
+        assert network.turn("a").left == 0
+
     def test_a_consumer_cannot_fill_a_curators_disk_with_terms(self, network: Network) -> None:
         for number in range(60):
             agreed = terms(run=f"run-{number}")
@@ -929,10 +943,10 @@ class TestCurator:
         mail.hear(answers["a"])
 
         def fail(*_: object) -> None:
-            raise ArithmeticError
+            raise UnfinishedRequest("noise was charged, and not stored")
 
         monkeypatch.setattr(mail, "_draw_noise", fail)
-        with pytest.raises(ArithmeticError):
+        with pytest.raises(UnfinishedRequest):
             mail.hear(answers["b"])
         (refused,) = [row for row in mail.letters(mail.runs()[0]) if row.state == "refused"]
         assert mail.data_of(refused) is None
@@ -1155,5 +1169,6 @@ class TestServing:
             monkeypatch.setattr(part, "due", fail_once)
             look = network.turn(CONSUMER)
             assert look.sent == 3
-            assert look.notes == ["run run-1 waits (RuntimeError)"]
+            assert look.notes == [f"run run-1 waits: {network.consumer.mail.troubles.all()[0].reason}"]
+            assert "secret row" not in look.notes[0]
             assert isinstance(network.sync(CONSUMER), Sync)

@@ -57,6 +57,7 @@ def checkup(home: Home) -> list[Check]:
         checks += _guarded("policy", lambda: _of_owner(home))
     else:
         checks += _guarded("log", lambda: _log(list(home.database.verify().problems), []))
+    checks += _guarded("runs", lambda: _troubles(home))
     checks += _guarded("card", lambda: _card(home))
     checks += _guarded("pinned cards", lambda: _pinned_cards(home))
     checks += _guarded("mailboxes", lambda: _mailboxes(home))
@@ -112,6 +113,16 @@ def _data_sets(owner: Owner) -> Iterator[Check]:
 def _log(problems: Sequence[Problem], remarks: Sequence[str]) -> Iterator[Check]:
     detail = "; ".join(map(str, problems)) or "; ".join(["is intact", *remarks])
     yield Check("log", ok=not problems, detail=detail)
+
+
+def _troubles(home: Home) -> Iterator[Check]:
+    mail = Mail(home)
+    for trouble in mail.troubles.all():
+        if run := mail.run(trouble.digest):
+            since = f"{trouble.at[:16].replace('T', ' ')} UTC"
+            yield Check(
+                f"run {run.name}", ok=False, detail=f"waits since {since}, and is tried again: {trouble.reason}"
+            )
 
 
 def _card(home: Home) -> Iterator[Check]:

@@ -427,6 +427,7 @@ class Consumer(ComputeHandler):
             for party, (state, _) in answers.items()
         }
         lacks = [reason for _, reason in answers.values() if reason]
+        lacks += self.mail.troubles.of(run.digest)
         if self.folder(run.name).summary_path.exists():
             for owner in (terms.owners[place] for place in self.folder(run.name).summary(terms).absent):
                 if parties[owner] is PartyState.TAKES_PART:

@@ -12,9 +12,9 @@ import numpy as np
 
 from likeset.arguments import Rows
 from likeset.errors import (
-    IGNORED_ERRORS,
     BadTable,
     InvalidArgument,
+    LikesetError,
     NotCurated,
     PostTrouble,
     QuorumMissed,
@@ -174,7 +174,8 @@ class Curator(ComputeHandler):
 
     def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:
         super().refuse(t, run, heard, error)
-        if not run.is_split and not isinstance(error, IGNORED_ERRORS):
+        # Without a letter for which a peer is at fault, the run continues as if it had not come.
+        if not run.is_split and not (isinstance(error, LikesetError) and error.fault == "peer"):
             self._fail(t, run, error)
 
     def _fail(self, t: Transaction, run: Run, error: Exception, detail: str = "") -> None:
@@ -262,7 +263,9 @@ class Curator(ComputeHandler):
         if began is None:
             return {}
         asked = {row.peer: row.time for row in self.mail.letters(run) if row.way == "out" and row.post == "letter"}
-        last, patience = last_time(run.end, began), self.home.settings.patience
+        last, patience = run.last_offer, self.home.settings.patience
+        if run.deadline == run.end:  # the terms state no such moment
+            last = last_time(run.end, began)
         return {owner: min(asked.get(owner, began) + patience, last) for owner in waiting}
 
     def _send_receipts(self, run: Run) -> None:

@@ -86,6 +86,11 @@ TABLES = {
     "letters_by_file": "CREATE INDEX letters_by_file ON letters (folder, name)",
     "letters_to_post": "CREATE INDEX letters_to_post ON letters (state, digest, peer, folder, name) WHERE way = 'out'",
     "letters_with_bytes": f"""CREATE INDEX letters_with_bytes ON letters (digest) WHERE {HAS_BYTES}""",
+    # What waits because of a fault of this machine: see ``troubles.Trouble``.
+    "troubles": """CREATE TABLE troubles (
+        digest BLOB NOT NULL, folder TEXT NOT NULL, name TEXT NOT NULL, at TEXT NOT NULL, tries INTEGER NOT NULL,
+        again REAL NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (folder, name, digest)
+    )""",
     "log_by_kind": "CREATE INDEX log_by_kind ON log (kind, key)",
     "pins": """CREATE TABLE pins (
         fingerprint TEXT PRIMARY KEY, name TEXT NOT NULL, role TEXT NOT NULL, card BLOB NOT NULL, at TEXT NOT NULL,
@@ -301,7 +306,7 @@ class Home:
         path = self.folder / KEY_FILE
         try:
             content = documents.bytes_in(path, most=100, missing="is missing; restore it from a copy", secret=True)
-        except BadDocument as error:  # which would refuse a letter for good
+        except BadDocument as error:
             raise LedgerUnavailable(str(error)) from error
         if re.fullmatch(rb"[0-9a-f]{64}\s*", content) is None:  # a new one would draw other rows than before
             raise LedgerUnavailable(f"{path}: does not hold a key; restore it from a copy")

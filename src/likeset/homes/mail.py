@@ -10,8 +10,8 @@ docs/proofs/ledger.md proves what is durable when.
 import dataclasses
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
@@ -22,15 +22,13 @@ from likeset.errors import (
     BadDocument,
     ChargeRefused,
     DifferentRequest,
-    HomeRestored,
     IllegalMessage,
-    LedgerUnavailable,
     LetterRefused,
     LikesetError,
-    MailboxTrouble,
     NotReady,
     PostTrouble,
     TryLater,
+    is_final,
 )
 from likeset.homes.home import Home, stamp
 from likeset.homes.runs import (
@@ -66,6 +64,7 @@ from likeset.homes.runs import (
     role_in,
     rows_in,
 )
+from likeset.homes.troubles import Troubles
 from likeset.ledger.budget import Charge, Request
 from likeset.ledger.ledger import Transaction
 from likeset.protocol import wire
@@ -88,10 +87,9 @@ from likeset.trust.letters import (
     write_letter,
 )
 
-TRANSIENT: Final = (LedgerUnavailable, MailboxTrouble, HomeRestored, NotReady, OSError)
-"""Errors that may be over at the next attempt: the letter stays where it is."""
 CLOCKS_APART: Final = timedelta(hours=1)  # by which the clocks of this machine and of the mailbox may differ
 _MOST_A_DAY = 50  # terms that come from one consumer
+_MOST_WITHOUT_MEMORY = 5  # attempts at a letter
 _MOST_REFUSED_LETTERS = 100  # of one writer in one run; further ones leave no row
 _MOST_OF_NAME = 60  # characters of a name that get an end of their own: names have at most 128
 _MOST_DOCUMENTS = 10_000  # of one peer in one run
@@ -243,6 +241,7 @@ class Mail:
     ) -> None:
         self.home, self.fetch, self.mailbox_time = home, fetch, mailbox_time
         self.handlers: dict[Role, RoleHandler] = {}
+        self.troubles = Troubles(home)
         self._parties: dict[bytes, _Playing] = {}  # by the digests of terms; that of the last input is last
         self._peers: dict[tuple[bytes, str], Peer] = {}
 
@@ -256,8 +255,9 @@ class Mail:
         """Take a letter, and store the letters that answer it.
 
         ``Sync.once`` posts these after ``claim`` has checked the run again. A letter that was answered before changes
-        nothing; a refused one is refused again, whatever changed since. ``TryLater``: it cannot be heard yet. ``place``
-        is the folder and the name of its file in the mailbox.
+        nothing; a refused one is refused again, whatever changed since. ``TryLater``: it cannot be heard yet. Any other
+        error for which ``is_final`` is false is a fault of this machine, and no verdict on the letter. ``place`` is the
+        folder and the name of its file in the mailbox.
         """
         # Errors up to the signature leave no row here: ``Sync`` notes the file, or tries again after ``TryLater``.
         letter = letter_in(data, most_bytes=LARGEST_LETTER)
@@ -276,10 +276,15 @@ class Mail:
             else:
                 heard, message = self._read(run, heard)
                 self._advance(run, heard, lambda party: party.receive_once(message))
-        except (TryLater, *TRANSIENT):
-            raise
+        except MemoryError as error:
+            if self.troubles.tries(*place) + 1 < _MOST_WITHOUT_MEMORY:
+                raise
+            refused = IllegalMessage(f"run {run.name}: a letter of {peer.name} needs more memory than there is")
+            self._refuse(run, heard, refused)
+            raise refused from error
         except Exception as error:
-            self._refuse(run, heard, error)
+            if is_final(error):
+                self._refuse(run, heard, error)
             raise
 
     def decide(self, run: Run, decision: Decision, act: Act | None = None) -> None:
@@ -401,6 +406,7 @@ class Mail:
         values |= {"kind": heard.kind, "round": header.round, "number": header.number, "letter": heard.letter.digest}
         rows = 0 if heard.message is None else rows_in([heard.message])
         values |= {"content": heard.content, "rows": rows, "bytes": len(heard.letter.data)}
+        t.connection.execute("DELETE FROM troubles WHERE folder = ? AND name = ? AND name <> ''", heard.place)
         self._insert(t, run, heard.peer.name, "in", "letter", state=state, folder=folder, name=name, **values)
 
     def _insert(self, t: Transaction, run: Run, peer: str, way: str, post: PostKind, **values: Any) -> None:
@@ -445,13 +451,16 @@ class Mail:
     def invited(self, data: bytes, *, mailbox: str = "", card: Card | None = None) -> Run:
         """Take signed terms that came in a mailbox from the holder of a card; they are stored once."""
         self.home.check_running()
-        signed = SignedTerms.from_bytes(data)
+        with _of_peer("signed terms"):
+            signed = SignedTerms.from_bytes(data)
         fault = self.home.pins.fault("consumer", signed.card.fingerprint)
         if fault:
             raise IllegalMessage(f"an invitation: {fault}")
         if self.run(bytes.fromhex(digest_of_text(signed.text))) is None:
             self._check_flood(signed.card.name)  # before anything in them is read
-        invitation, own = Invitation.read(data), self.home.card.fingerprint
+        with _of_peer("signed terms"):
+            invitation = Invitation.read(data)
+        own = self.home.card.fingerprint
         terms = invitation.terms
         if card is not None and invitation.signed.card != card:
             raise IllegalMessage("terms that another card signed than the sender's")
@@ -516,9 +525,9 @@ class Mail:
             reads, here = run.invitation.signed.reads, wire.READS
             mismatch = f"{run.consumer} reads messages of version {words_of(reads)}, and this home {words_of(here)}"
             state, reason = handler.consider(run) if in_common(reads, here) else (State.INVITED, mismatch)
-        except TRANSIENT:
-            raise
-        except Exception as error:
+        except LikesetError as error:
+            if not is_final(error):
+                raise
             reason = type(error).__name__
             if run.reason != reason:
                 self.home.refused(run.name, error)
@@ -676,9 +685,9 @@ class Mail:
             else:  # the last letters of a run that has just ended
                 self.home.check_running()
                 self.check_not_expired(run.terms)
-        except TRANSIENT:
-            raise
-        except LikesetError:
+        except LikesetError as error:
+            if not is_final(error):
+                raise
             return False
         return True
 
@@ -775,7 +784,8 @@ class Mail:
         terms = run.terms
         if run.role != "owner" or heard.peer.name != acknowledging_party(terms) or len(heard.enclosures) != 1:
             raise IllegalMessage(f"run {run.name}: a letter without a message and without a receipt")
-        receipt = Receipt.from_bytes(heard.enclosures[0])
+        with _of_peer(run.name):
+            receipt = Receipt.from_bytes(heard.enclosures[0])
         names = (receipt.run_id, receipt.terms, receipt.owner)
         if names != (bytes.fromhex(terms.run_id), run.digest, run.party) or not receipt.is_signed_by(heard.peer.card):
             raise IllegalMessage(f"run {run.name}: a receipt for another run or owner, or signed by another card")
@@ -904,6 +914,8 @@ class Mail:
         query = f"UPDATE runs SET {columns} WHERE digest = ? AND state = ?"  # noqa: S608
         if t.connection.execute(query, (*changes.values(), run.digest, run.state)).rowcount != 1:
             raise TryLater(f"run {run.name} is no longer {run.state} here")
+        if state != run.state and (not MOVES[state] or state == State.STOPPED):
+            t.connection.execute("DELETE FROM troubles WHERE digest = ?", (run.digest,))
         if state not in (State.ACCEPTED, State.BEGUN):
             self._drop(run.digest)  # its source, a copy of the table and the bytes of its letters
         return replace(run, **changes)
@@ -1232,6 +1244,7 @@ class Mail:
 
     def _note_file(self, t: Transaction, folder: str, name: str) -> None:
         """Remember, while a file is there, that it was read and is recorded nowhere else."""
+        t.connection.execute("DELETE FROM troubles WHERE folder = ? AND name = ?", (folder, name))
         row = {"digest": b"", "peer": "", "way": "in", "post": "letter", "kind": "file", "state": LetterState.READ}
         _insert(t, "letters", {**row, "at": stamp(self.home.clock()), "folder": folder, "name": name})
 
@@ -1263,6 +1276,17 @@ class Mail:
             return False
         with self.home.database.snapshot() as connection:
             return is_own and connection.execute(query, (value,)).fetchone() is None
+
+
+@contextmanager
+def _of_peer(what: str) -> Iterator[None]:
+    """What a peer wrote is read, so a mistake in it is the peer's."""
+    try:
+        yield
+    except LikesetError as error:
+        if error.fault != "caller":
+            raise
+        raise IllegalMessage(f"{what}: {error}") from error
 
 
 def _decided(run: Run, party: Party, kind: str, peer: str) -> Step:

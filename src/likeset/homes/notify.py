@@ -35,6 +35,9 @@ def events_of(owner: Owner | None, mail: Mail, unreachable: Collection[str]) -> 
                 yield _about_run("waiting", run, f"{refused} waits for your decision")
                 if run.deadline <= soon:
                     yield _about_run("deadline", run, f"{refused} still waits for your decision")
+        for run in owner.open_runs():
+            if run.decided == "approved" and run.reason:  # a limit, or the data changed
+                yield _about_run("stopped", run, " does not continue here: its page or `likeset owner review` says why")
         overview = budget_overview(owner)
         for name, what in BUDGETS.items():
             if overview[name]["limit"] and overview[name]["spent"] >= BUDGET_SHARE * overview[name]["limit"]:
@@ -42,6 +45,10 @@ def events_of(owner: Owner | None, mail: Mail, unreachable: Collection[str]) -> 
     for run in mail.open_runs():
         if (run.role, run.state) == ("consumer", State.INVITED) and mail.home.clock() < run.deadline <= soon:
             yield _about_run("deadline", run, " waits for answers")
+    waiting = {trouble.digest for trouble in mail.troubles.all()}
+    for run in mail.open_runs() if waiting else ():
+        if run.digest in waiting:
+            yield _about_run("trouble", run, " waits for this machine to be repaired (`likeset check` says what)")
     for address in unreachable:
         text = "a mailbox is unreachable; the log of `likeset up` says why"
         yield f"mailbox {address}", _event("mailbox", text)

@@ -14,12 +14,16 @@ from typing import Any, ClassVar, Literal
 from likeset import documents
 from likeset.errors import (
     BadDocument,
+    ChargeRefused,
+    DataChanged,
     DecidedMeanwhile,
     IllegalMessage,
     InvalidArgument,
     LikesetError,
+    NotReady,
     OtherRelation,
     OtherUnit,
+    TermsExpired,
     TryLater,
 )
 from likeset.homes.data import DataSet, OpenedData, Registry
@@ -253,6 +257,8 @@ class Owner(RoleHandler):
         try:
             accounts = self.accounts_for(terms, policy)
         except (LikesetError, ArithmeticError, ValueError) as error:  # a stranger's numbers may be odd together
+            if isinstance(error, LikesetError) and error.fault == "machine":
+                raise
             return Verdict((f"its cost cannot be computed ({type(error).__name__})",))
         reasons = [*self._about_cards(policy, terms), *self._about_data(terms, data)]
         return Verdict((*reasons, *verdict(policy, terms, accounts, began=self.began(), now=self.now()).reasons))
@@ -417,10 +423,15 @@ class Owner(RoleHandler):
     def check(self, run: Run) -> None:
         if run.decided != "approved":
             raise IllegalMessage(f"run {run.name}: nobody has approved these terms")
+        if self.mail.passed(run.last_offer):
+            when = f"{run.last_offer:%Y-%m-%d %H:%M} UTC"
+            raise TermsExpired(f"run {run.name}: an offer after {when} comes too late; nothing was charged for it")
         if not run.has_begun:
+            if problems := self._about_data(run.terms, run.data):
+                raise NotReady(problems[0])
             judged = self.judge(run.terms, data=run.data)
             if not judged.accepted:
-                raise IllegalMessage("; ".join(judged.reasons))
+                raise ChargeRefused("; ".join(judged.reasons))
 
     def make(self, run: Run, cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:  # noqa: ARG002 - it knows its peers
         policy = self.put_policy_in_force()
@@ -429,7 +440,7 @@ class Owner(RoleHandler):
             _, opened = stack.enter_context(self.opened_data(data, run.terms, policy=policy))
             before = self.fingerprint_of(run.name)
             if before not in (None, opened.fingerprint):
-                raise IllegalMessage(
+                raise DataChanged(
                     f"run {run.name}: data set {data.name} changed since the run began: its rows, its schema or "
                     "smallest_group"
                 )
@@ -469,7 +480,7 @@ class Owner(RoleHandler):
             raise TryLater(f"run {run.name}: another data set was approved while rows were read")
         reasons = about_month(policy, self.began(), self.now())
         if reasons:
-            raise IllegalMessage("; ".join(reasons))
+            raise ChargeRefused("; ".join(reasons))
         others, _, _ = costs_of(run.terms, self.name)
         request = Request(run.name, 0, BEGIN, content=run.digest)
         # Nothing is drawn here: the charge is for the draws of the curator.

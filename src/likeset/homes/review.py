@@ -59,6 +59,7 @@ from likeset.trust.cards import Role
 
 UNREADABLE = "cannot be read here"
 STOPPED = "did not continue here"
+WAITS = "waits: this machine must be repaired"
 REFUSED = "your rules refuse it"
 
 
@@ -162,6 +163,8 @@ def status_of(owner: Owner, run: Run) -> str:
         return f"the {faulty[0].role}'s card is {_BECAME[faulty[0].state]}"
     if run.is_stopped and not has_sent:
         return STOPPED
+    if owner.mail.troubles.of(run.digest):
+        return WAITS
     if has_begun:
         return "rows sent" if has_sent else "began"
     if run.decided:
@@ -555,6 +558,8 @@ def review(owner: Owner, name: str) -> Review:
     ]
     if outcome:
         lines.insert(0, ("What happened?", outcome))
+    if troubles := owner.mail.troubles.of(run.digest):
+        lines.insert(0, ("What must be repaired here?", f"{'; '.join(troubles)}. The run waits, and is tried again."))
     if run.is_stopped:
         lines.insert(0, ("Why did it not continue here?", _stopped(run, letters)))
     if acknowledged := _acknowledged(terms, letters):

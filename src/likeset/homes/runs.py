@@ -349,6 +349,11 @@ class Run:
         return self.end if terms is None or terms.deadline is None else terms.deadline
 
     @property
+    def last_offer(self) -> datetime:
+        """The last moment for offers. It follows from the terms alone, so that no owner is charged for a late one."""
+        return last_time(self.end, self.deadline) if self.deadline < self.end else self.end
+
+    @property
     def is_over(self) -> bool:
         return self.state in OVER
 

@@ -65,9 +65,19 @@ def _separate_states(connection: sqlite3.Connection) -> None:
             )
 
 
+def _add_troubles(connection: sqlite3.Connection) -> None:
+    if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'letters'").fetchone():
+        connection.execute(
+            """CREATE TABLE troubles (
+            digest BLOB NOT NULL, folder TEXT NOT NULL, name TEXT NOT NULL, at TEXT NOT NULL, tries INTEGER NOT NULL,
+            again REAL NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (folder, name, digest)
+            )"""
+        )
+
+
 OLDEST_VERSION = 9
 """Of the tables. Files of this version and of each later one are migrated when they are opened."""
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], object], ...] = (_separate_states,)
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], object], ...] = (_separate_states, _add_troubles)
 """Each takes the tables one version further, by ``execute`` alone; a ledger that is no home has fewer tables.
 
 None is ever changed or removed. None touches ``log``: its entries are chained, and stay readable as they are.

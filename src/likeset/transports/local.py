@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Generic, Protocol, TypeVar
 
-from likeset.errors import IGNORED_ERRORS, LikesetError, ProtocolError, QuorumMissed
+from likeset.errors import LikesetError, ProtocolError, QuorumMissed
 from likeset.ledger.budget import Charge, Request
 from likeset.privacy.events import Release
 from likeset.protocol.party import CURATOR, ChargeWanted, Party
@@ -130,8 +130,8 @@ class _Delivery:
         """A message of an owner that is refused does not stop the run: the owner is given up later."""
         try:
             self.send(party.take(message))
-        except IGNORED_ERRORS as error:
-            if message.sender not in party.terms.owners:
+        except LikesetError as error:
+            if error.fault != "peer" or message.sender not in party.terms.owners:
                 raise
             self.failures.setdefault(message.sender, str(error))
         if self.progress is not None:

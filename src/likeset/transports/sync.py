@@ -14,16 +14,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Protocol, Self
 
-from likeset.errors import BadDocument, HomeRestored, LikesetError, PostTrouble, TryLater
+from likeset.errors import BadDocument, HomeRestored, LikesetError, MailboxTrouble, PostTrouble, TryLater, is_final
 from likeset.homes.checkup import Check
 from likeset.homes.compute import SOON, Computations, ComputeHandler, Witness, computations_of
 from likeset.homes.consumer import Consumer
 from likeset.homes.curator import Curator
 from likeset.homes.home import Clock, Home, utc_now
-from likeset.homes.mail import CLOCKS_APART, TRANSIENT, Mail
+from likeset.homes.mail import CLOCKS_APART, Mail
 from likeset.homes.owner import Owner
 from likeset.homes.runs import LARGEST_LETTER, LetterState, Run, State, StoredLetter, duration, must_know
 from likeset.transports.stores import Store, StoredFile, open_store
@@ -120,6 +121,7 @@ class Sync:
     _time: datetime | None = field(default=None, init=False)
     _said: set[str] = field(default_factory=set, init=False)
     _has_looked: bool = field(default=False, init=False)  # for the files of runs that are over: once in a process
+    _pausing: set[tuple[str, str]] = field(default_factory=set, init=False)  # folders and files of letters that wait
     _checked: set[str] = field(default_factory=set, init=False)  # outgoing folders that may be written to
 
     def __post_init__(self) -> None:
@@ -151,14 +153,21 @@ class Sync:
         self._done, self._taken, self._time = Synced(), set(), None
         if not self.home.pins.pinned():
             self._mailbox_time()  # there is nothing to list, and whoever sets a mailbox up tests it now
+        troubles, pausing = self.mail.troubles.all(), list(self.mail.troubles.pausing())
+        self._pausing = {(trouble.folder, trouble.name) for trouble in pausing}
+        due_failed = {trouble.digest for trouble in troubles if not trouble.name}
+        due_later = {trouble.digest for trouble in pausing if not trouble.name}
         self._guard("the end of terms", self.mail.tick)
         for card, letters in self._senders().values():
             self._take_from(card, letters)
         self._done.touch(*(run.name for digest in self._taken if (run := self.mail.run(digest)) is not None))
         for run in self._open_runs():
-            if not run.is_over:
-                due = lambda run=run: self.mail.handlers[run.role].due(run)  # noqa: E731
-                self._guard(f"run {run.name}", due, run.name)
+            if not run.is_over and run.digest not in due_later:
+                is_done = self._guard(f"run {run.name}", partial(self.mail.handlers[run.role].due, run), run)
+                if is_done and run.digest in due_failed:
+                    self.mail.troubles.over(run.digest)
+                if run.state in (State.INVITED, State.WAITING) and run.decided == "approved":
+                    self._note_declined(run)
         for handler in self.computing:
             self._guard("files of computations", handler.clean)
         self._check_posted()
@@ -174,19 +183,24 @@ class Sync:
             self._said.add(words)
             self._done.notes.append(Note(words, run))
 
-    def _guard(self, about: str, work: Callable[[], object], run: str = "") -> bool:
+    def _guard(self, about: str, work: Callable[[], object], run: Run | None = None) -> bool:
         """Do something in one run; its failure must not keep the others from theirs."""
         try:
             work()
         except HomeRestored:
             raise
-        except LikesetError as error:
-            self.note(f"{about} waits: {error}", run)
-            return False
-        except Exception as error:  # texts of foreign errors may quote rows
-            self.note(f"{about} waits ({type(error).__name__})", run)
+        except Exception as error:
+            self._wait(about, error, run)
             return False
         return True
+
+    def _wait(self, about: str, error: Exception, run: Run | None = None, place: tuple[str, str] = ("", "")) -> None:
+        """Tell at once what waits and why; what this machine is to blame for is tried again after a pause."""
+        if run is None or isinstance(error, TryLater | MailboxTrouble):  # each sync looks into the mailbox again
+            reason = self.mail.troubles.reason(error)
+        else:
+            reason = self.mail.troubles.add(run.digest, *place, error)
+        self.note(f"{about} waits: {reason}", "" if run is None else run.name)
 
     def _next_deadline(self) -> datetime | None:
         now = self.home.clock()
@@ -195,6 +209,7 @@ class Sync:
             if not run.is_over:
                 due = run.deadline if run.due is None else datetime.fromtimestamp(run.due, UTC)
                 times += [time for time in (due, run.end) if time > now]
+        times += [datetime.fromtimestamp(trouble.again, UTC) for trouble in self.mail.troubles.pausing()]
         return min(times, default=None)
 
     def _mailbox_time(self) -> datetime:
@@ -280,18 +295,14 @@ class Sync:
             return
         except HomeRestored:
             raise
-        except TRANSIENT as error:
-            self._done.left += 1
-            self.note(f"a letter of {card.name} waits: {error}")
-            return
-        except LikesetError as error:
+        except Exception as error:
+            if not is_final(error):
+                self._done.left += 1
+                self._wait(f"a letter of {card.name}", error, self.mail.run(post.terms), place)
+                return
             good = False
             if place[1] not in self.mail.files(place[0]):  # a letter that was opened is in the log with its run
                 self.home.refused("", error)
-            self._note_stopped(post)
-        except Exception as error:  # a bug must not keep other letters from being heard
-            good = False
-            self.note(f"a letter of {card.name} cannot be dealt with ({type(error).__name__})")
             self._note_stopped(post)
         if place[1] not in self.mail.files(place[0]):
             self.mail.note_file(*place)
@@ -308,12 +319,17 @@ class Sync:
         if run is not None and run.is_stopped:
             self.note(f"run {run.name} did not continue here: {self._review(run)}", run.name)
 
+    def _note_declined(self, run: Run) -> None:
+        """Tell an owner that its rules no longer allow a run that a person approved."""
+        if self.mail.reload(run).reason not in ("", run.reason):
+            self.note(f"run {run.name} is approved, and your rules refuse it: {self._review(run)}", run.name)
+
     def _heard(self, card: Card, post: Post, place: tuple[str, str]) -> bool:
         if post.kind == "terms":
             run = self.mail.invited(post.document, mailbox=self.store.address, card=card)
             if run.digest != post.terms:
                 return False
-            self.mail.consider(run)
+            self._guard(f"run {run.name}", partial(self.mail.consider, run), run)
             if self.mail.reload(run).state == State.WAITING:
                 how = self._review(run)
                 self.note(f"run {run.name} of {run.terms.consumer} waits for a decision: {how}", run.name)
@@ -332,7 +348,9 @@ class Sync:
         known = self.mail.files(folder, self._plausible_times(listed))
         if listed.is_whole:
             self._forget_gone(folder, known, listed)
-        unread = [file for file in listed if file.name not in known]
+        waiting = {name for place, name in self._pausing if place == folder} & {file.name for file in listed}
+        self._done.left += len(waiting)
+        unread = [file for file in listed if file.name not in known and file.name not in waiting]
         usable = [file for file in unread if file.size <= most_bytes and is_post_size(file.size)]
         if len(usable) < len(unread):
             self.note(f"ignored files from {card.name}: not letters of open runs, or too large")
