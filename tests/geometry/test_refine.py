@@ -1,9 +1,12 @@
 """Swaps improve a selection until none helps."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import naive_twins
 from chance import examples, public_coins
@@ -72,6 +75,21 @@ def test_a_large_pool_improves_as_well(dtype: type[np.floating], rounding: float
     assert len(np.unique(twice)) == 140
     assert values[1] < 0.1 * values[0]
     assert values[2] <= values[1] + rounding
+
+
+def test_swaps_do_not_depend_on_what_lay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    coins = public_coins(4)
+    pool, target = coins.normal(size=(500, 2)), coins.normal(0.3, 0.8, size=(40, 2))
+    start = np.arange(0, 480, 40)
+    expected, empty = swap(pool, target, start, gamma=0.8), np.empty
+    monkeypatch.setattr(np, "empty", lambda *shape, **kind: full(empty(*shape, **kind)))
+    assert swap(pool, target, start, gamma=0.8).tolist() == expected.tolist()
+
+
+def full(memory: NDArray[Any]) -> NDArray[Any]:
+    if memory.dtype.kind == "f":
+        memory.fill(np.nan)
+    return memory
 
 
 def test_swapping_improves_on_greedy() -> None:

@@ -125,7 +125,7 @@ def swap_rows(
 ) -> NDArray[np.int64]:
     """Swaps, given the mean similarity of each row of the pool to the target."""
     chosen, share = selected.copy(), -1.0 / len(selected)
-    free, repulsion, scores = attraction.copy(), np.zeros(len(attraction)), np.empty(len(attraction))
+    free, repulsion, scores = attraction.copy(), np.zeros(len(attraction)), attraction.copy()
     for row in chosen:
         repulsion += kernel.row(row, scores)
     free[chosen] = -np.inf

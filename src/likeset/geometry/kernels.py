@@ -169,6 +169,7 @@ class PoolKernel:
         if self._place_of[position] < 0:
             self._compute(position, likely)
         place = self._place_of[position]
+        assert place >= 0, "likely holds something that is no number"  # noqa: S101 - another row would be returned
         self._used += not self._asked[place]
         self._asked[place] = True
         values: Rows = self._stored[place]
