@@ -248,7 +248,7 @@ _FIT_ROWS = 4000  # rows on which the weights are fitted: enough for class means
 _PROXY_ROWS = 2500  # rows that stand for the weighted table when candidates are thinned
 _TILTED_CANDIDATES = 4  # candidates for each offered row that are drawn by weight ...
 _UNIFORM_CANDIDATES = 2  # ... and uniformly, as a hedge against look-alikes
-_DEVIATIONS = 2.0  # of the squared length of the noise, before a tilt begins
+_DEVIATIONS = 1.0  # of the squared length of the noise, before a tilt begins
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +283,7 @@ def foreseen_sample(run: str, key: int) -> Drawing:
 
 
 def _noise_energy(dimension: int, noise: float) -> float:
-    """What the squared length of noise in so many coordinates exceeds in about one of fifty releases.
+    """What the squared length of noise in that many coordinates exceeds in about one of six releases.
 
     Its mean alone let chance start a tilt at owners whose rows are like the target: they then offered what resembles
     the noise (docs/decisions.md, "How an owner draws its offer").
