@@ -4,7 +4,6 @@ import getpass
 import json
 import os
 import select
-import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -12,11 +11,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, cast
-from urllib.parse import unquote, urlsplit
 
 import typer
 
-from likeset import documents
 from likeset.app.lazy import lazy_imports
 from likeset.display import answering_in_json, complain, emit, in_json, literal, show_notes, stdout
 from likeset.errors import InvalidArgument
@@ -280,10 +277,7 @@ def up(
         str, typer.Option(metavar="URL", help="The public address of a proxy in front of the console.")
     ] = "",
     link: Annotated[bool, typer.Option("--link", help="Only make a new link to the console that is running.")] = False,
-    log: LogFormat = "text",
-    install: Annotated[
-        bool, typer.Option("--install", help="Only write likeset-NAME.service here: a systemd unit with these options.")
-    ] = False,
+    log: LogFormat = "text",  # noqa: ARG001 - its callback sets how lines are written
 ) -> None:
     """Run a home: check its mailboxes, compute its split runs, and serve its console, until it is stopped.
 
@@ -296,12 +290,6 @@ def up(
         emit({"link": server.new_link(home)})
         return
     where = server.Listen(listen, port, public.rstrip("/"))
-    if install:
-        options = [word for address in mailbox or [] for word in ("--mailbox", address)]
-        options += ["--every", f"{every:g}", "--log", log]
-        options += ["--listen", listen, "--port", str(port), "--public", public] if console else ["--no-console"]
-        _write_unit(home, mailbox, options)
-        return
     with ExitStack() as stack:
         opened = stack.enter_context(homes.Home(home))
         stack.enter_context(opened.held_by_up())
@@ -331,71 +319,6 @@ def up(
         shortest = min(mailboxes.SHORTEST, every)
         mailboxes.serve(syncs, stop=stop, tell=tell, synced=synced, shortest=shortest, longest=every)
         tell("stopped between two letters; the next sync continues")
-
-
-_UNIT = """\
-[Unit]
-Description=likeset home of {name}
-Wants=network-online.target
-After=network-online.target
-
-[Service]
-User={user}
-ExecStart={command}
-Restart=on-failure
-RestartSec=30
-UMask=0077
-ReadWritePaths={paths}
-ProtectSystem=strict
-ProtectHome=read-only
-PrivateTmp=yes
-PrivateDevices=yes
-ProtectProc=invisible
-ProtectClock=yes
-ProtectHostname=yes
-ProtectControlGroups=yes
-ProtectKernelLogs=yes
-ProtectKernelModules=yes
-ProtectKernelTunables=yes
-NoNewPrivileges=yes
-CapabilityBoundingSet=
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-LockPersonality=yes
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
-MemoryMax=50%
-
-[Install]
-WantedBy=multi-user.target
-"""
-
-
-def _write_unit(folder: Path, mailbox: list[str] | None, options: Sequence[str]) -> None:
-    """Write a systemd unit into the current directory, for a person to read and install."""
-
-    def quoted(text: str) -> str:
-        text = text.replace("%", "%%")
-        return text if shlex.quote(text) == text else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-    with homes.Home(folder) as home:
-        addresses = addresses_to_use(mailbox, home, needed=False)
-        name, path = home.name, Path(f"likeset-{home.name}.service")
-    if path.exists():
-        raise InvalidArgument("--install", path, "exists, and nothing is overwritten; remove it, or change it by hand")
-    places = [Path(unquote(urlsplit(one).path)) for one in addresses if not one.startswith(("sftp:", "s3:"))]
-    command = [str(Path(sys.argv[0]).absolute()), "up", str(folder.absolute()), *options]
-    text = _UNIT.format(
-        name=name,
-        user=folder.owner(),
-        command=" ".join(quoted(word).replace("$", "$$") for word in command),
-        paths=" ".join(quoted(str(place.absolute())) for place in (folder, *places)),
-    )
-    documents.write_text(path, text)
-    how = f"read it, then as root: cp {path} /etc/systemd/system/ && systemctl enable --now {path.stem}"
-    emit({"unit": str(path)}, notes=[how])
 
 
 class Log:
