@@ -193,6 +193,22 @@ class TestProcesses:
             assert sum(kind == "reserve" for kind, _ in charged(owner)) == 2  # the run, and its offer
             assert len([row for row in owner.mail.letters(owner.mail.runs()[0]) if row.kind == "offer"]) == 1
 
+    def test_a_letter_that_another_process_hears_meanwhile_is_no_repetition(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        agreed, folder = terms(), make_owner(tmp_path / "homes")
+        letter = approved_script(folder, agreed, rounds=1)[0]
+        with opened(folder) as owner, opened(folder) as other:
+            party_of, first = owner.mail._party, list[Any]()
+
+            def after_the_other(*arguments: Any) -> Any:
+                if not first:
+                    first.append(heard(other, letter))
+                return party_of(*arguments)
+
+            monkeypatch.setattr(owner.mail, "_party", after_the_other)
+            assert [heard(owner, letter)] == first
+
     def test_two_processes_that_take_turns_answer_as_one_does(self, tmp_path: Path) -> None:
         agreed = terms(**_INTERACTIVE)
         folder = make_owner(tmp_path / "homes", accept_unproven=["unbounded"])

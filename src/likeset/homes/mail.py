@@ -302,6 +302,8 @@ class Mail:
             self._check_may_answer(run)
             playing = self._party(run, {} if heard is None else heard.newcomers)
             version, party = playing.version, playing.party
+            if heard is not None and self._was_heard(run, heard.peer, heard.letter):
+                return  # by another process, and the party has replayed it
             is_recorded = False
             try:
                 step = act(party)  # reads rows, without a lock
