@@ -302,7 +302,7 @@ class Mail:
             self._check_may_answer(run)
             playing = self._party(run, {} if heard is None else heard.newcomers)
             version, party = playing.version, playing.party
-            if heard is not None and self._was_heard(run, heard.peer, heard.letter):
+            if heard and self._was_heard(run, heard.peer, heard.letter):
                 return  # by another process, and the party has replayed it
             is_recorded = False
             try:
