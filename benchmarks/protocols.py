@@ -362,7 +362,6 @@ def _terms(**changes: Any) -> Terms:
         "price_per_row": 0.0,
         "currency": "",
         "accept_unproven": (),
-        "version": likeset.__version__,
     }
     return Terms(**{**base, **changes})
 

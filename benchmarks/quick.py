@@ -246,7 +246,7 @@ def _command() -> Iterator[Sides]:
 
 RATIOS = {
     "owner": Ratio("an owner's whole part in sealed over hashing its rows", _owner),
-    "greedy": Ratio("block greedy over one pass of the pool with the target", _greedy),
+    "greedy": Ratio("exact greedy over one pass of the pool with the target", _greedy),
     "distance": Ratio("the squared MMD over one pass of the same rows", _distance),
     "labels": Ratio("a selection with labels over one without", _labels),
     "letters": Ratio("letters of 1 MiB over the library's sealing and signing", _letters),

@@ -25,7 +25,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import likeset
 import scale_data
 import scale_markets
 from likeset.geometry.features import FourierFeatures, Projection
@@ -311,7 +310,6 @@ def _terms(schema: Schema, given: Given) -> Terms:
         price_per_row=0.0,
         currency="",
         accept_unproven=(),
-        version=likeset.__version__,
     )
 
 
